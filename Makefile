@@ -1,0 +1,38 @@
+# Every target sets up what it needs in .venv and is quick once that is done.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := cli profiler planner applier schemas
+
+.PHONY: demo test lint format bench clean
+.DEFAULT_GOAL := test
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "energyopt needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "setting up $(VENV) (once; a minute or two)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## plan, apply and compare an example pipeline
+	@examples/demo.sh $(BIN)/energyopt
+
+test: $(STAMP) ## the whole test suite
+	@$(BIN)/pytest -n auto
+
+lint: $(STAMP) ## ruff and mypy
+	@$(BIN)/ruff check $(SOURCES) tests benchmarks
+	@$(BIN)/ruff format --check $(SOURCES) tests benchmarks
+	@$(BIN)/mypy
+
+format: $(STAMP)
+	@$(BIN)/ruff check --fix $(SOURCES) tests benchmarks
+	@$(BIN)/ruff format $(SOURCES) tests benchmarks
+
+bench: $(STAMP) ## time the planner on the real profiles
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist demo-out

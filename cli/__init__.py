@@ -1,0 +1,3 @@
+"""The command line: parse, call the library, write, return an exit code."""
+
+__all__ = ["main"]

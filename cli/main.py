@@ -1,0 +1,84 @@
+"""The entry point: the commands, and the one place where errors become text and exit codes.
+
+Exit codes: 0 fine, 1 the comparison or check failed, 2 the input or the request cannot be served, 3 a defect of
+ours, 130 interrupted.
+"""
+
+import os
+import sys
+import traceback
+from importlib import import_module
+
+import typer
+
+from energyopt import __version__
+from energyopt.schemas.errors import EnergyoptError
+
+DEFECT = 3
+INTERRUPTED = 130
+COMMANDS = ("import_", "plan", "apply", "diff", "show")
+
+app = typer.Typer(
+    name="energyopt",
+    help="Lower the energy of large-model training without slowing it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"energyopt {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    del version
+
+
+for _name in COMMANDS:
+    import_module(f"energyopt.cli.{_name}").register(app)
+
+
+def run() -> None:
+    """Run the command line of this process."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; return the exit code."""
+    try:
+        code = app(args=arguments, prog_name="energyopt", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except EnergyoptError as error:
+        return _complain(f"energyopt: {error}", 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("energyopt: interrupted; earlier output files are as they were", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    if hasattr(error, "exit_code") and hasattr(error, "show"):  # a usage error found by the parser
+        error.show()
+        return int(error.exit_code)
+    if os.environ.get("ENERGYOPT_TRACEBACK"):
+        traceback.print_exc()
+    text = f"energyopt: a defect of ours: {type(error).__name__}: {error}"
+    return _complain(f"{text}\nplease report it; ENERGYOPT_TRACEBACK=1 shows where it arose", DEFECT)
+
+
+def _complain(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code

@@ -1,0 +1,3 @@
+"""Measuring what work costs, and reading what others measured: everything that ends in profile.parquet."""
+
+__all__ = ["importers"]

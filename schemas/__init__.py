@@ -1,0 +1,18 @@
+"""Typed records and file formats that the other packages share.
+
+Submodules are imported by name, so that a training process which needs only `plan` loads only the standard
+library: `profile` and `frontier` bring in pyarrow, the others bring in nothing.
+"""
+
+__all__ = [
+    "errors",
+    "files",
+    "frontier",
+    "nodes",
+    "notation",
+    "ops",
+    "parquet",
+    "pipeline",
+    "plan",
+    "profile",
+]

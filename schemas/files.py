@@ -1,0 +1,118 @@
+"""Reading and writing files so that nothing of the user's is lost and equal content gives equal bytes."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from energyopt.schemas.errors import EnergyoptError, FileFormatError
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file beside `path`, then rename it over `path`.
+
+    Until the rename `path` keeps its earlier content, however the writer ends.
+
+    Raises:
+        EnergyoptError: the folder does not exist or cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    except OSError as error:
+        raise EnergyoptError(f"cannot write {path}: {error.strerror}") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(_mode_for(path))
+        temporary.replace(path)
+    except OSError as error:
+        raise EnergyoptError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` to `path` atomically."""
+    write_atomically(path, lambda temporary: _write_synced(temporary, content))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a whole file.
+
+    Raises:
+        FileFormatError: it does not exist, is a folder, or may not be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 text file, with or without a byte-order mark.
+
+    Raises:
+        FileFormatError: it cannot be read, or is not UTF-8.
+    """
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file, refusing NaN, infinity and repeated keys.
+
+    Raises:
+        FileFormatError: it cannot be read, or is not such JSON.
+    """
+    text = read_text(path)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        raise FileFormatError(
+            f"{path}: not JSON, or cut short: {error.msg} (line {error.lineno}, column {error.colno})"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: {error}") from error
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys, one value per line, no NaN or infinity and a newline at the end."""
+    return json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def compact_json(value: Any) -> str:
+    """The same as `canonical_json` on a single line, for metadata inside other files."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _mode_for(path: Path) -> int:
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number that JSON allows")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found

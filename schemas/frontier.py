@@ -1,0 +1,239 @@
+"""frontier.parquet: the non-dominated points of one job, each with its plan and its proven lower bound.
+
+One row per point, fastest first. The metadata object holds what the points share: the pipeline, the operations
+(`schedule`, one text per stage in PyTorch's notation), the options per (stage, chunk, kind), and the baselines.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from energyopt import __version__
+from energyopt.schemas.errors import FileFormatError
+from energyopt.schemas.files import compact_json, write_atomically
+from energyopt.schemas.nodes import Node, check_header
+from energyopt.schemas.notation import format_order, parse_order
+from energyopt.schemas.ops import OpKey, OpKind, Schedule
+from energyopt.schemas.parquet import open_parquet
+from energyopt.schemas.pipeline import Pipeline, pipeline_from_json
+from energyopt.schemas.plan import Baseline
+
+FORMAT = "energyopt-frontier"
+SCHEMA_VERSION = 1
+
+ARROW_SCHEMA = pa.schema(
+    [
+        pa.field("names", pa.list_(pa.string()), nullable=False),
+        pa.field("iteration_time_s", pa.float64(), nullable=False),
+        pa.field("energy_j", pa.float64(), nullable=False),
+        pa.field("lower_bound_j", pa.float64(), nullable=False),
+        pa.field("gap", pa.float64(), nullable=False),
+        pa.field("dynamic_j", pa.float64(), nullable=False),
+        pa.field("static_j", pa.float64(), nullable=False),
+        pa.field("average_power_w", pa.float64(), nullable=False),
+        pa.field("marginal_power_w", pa.float64(), nullable=False),
+        pa.field("clock_switches", pa.int32(), nullable=False),
+        pa.field("choices", pa.list_(pa.int32()), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One operating point that an operation may run at; time and energy on one GPU, as measured."""
+
+    sm_clock_mhz: int
+    time_s: float
+    energy_j: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierPoint:
+    """One plan. Energies cover `Frontier.gpus` GPUs for one iteration.
+
+    names: of `fastest`, `max_clock_time` (the max-clock baseline's own time), `min_energy`, `best_edp`.
+    static_j: wait power x iteration time x GPUs; dynamic_j is the rest.
+    marginal_power_w: the bound's slope, joules saved by one more second of iteration time.
+    clock_switches: changes between consecutive operations of a stage, summed over stages.
+    choices: for each operation of `Frontier.schedule.ops` the index into the options of its key.
+    """
+
+    names: tuple[str, ...]
+    iteration_time_s: float
+    energy_j: float
+    lower_bound_j: float
+    gap: float
+    dynamic_j: float
+    static_j: float
+    average_power_w: float
+    marginal_power_w: float
+    clock_switches: int
+    choices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier:
+    """A frontier in memory; `single_clocks` holds every clock that the whole job could run at."""
+
+    profile_sha256: str
+    device_name: str
+    device_kind: str
+    scope: str
+    wait_power_w: float
+    gpus: int
+    pipeline: Pipeline
+    schedule: Schedule
+    options: dict[OpKey, tuple[Option, ...]]
+    max_clock: Baseline
+    single_clocks: tuple[Baseline, ...]
+    points: tuple[FrontierPoint, ...]
+
+    def best_single_clock(self, deadline_s: float) -> Baseline | None:
+        """The single clock of least energy that meets a deadline; None where no single clock does."""
+        fitting = [one for one in self.single_clocks if one.iteration_time_s <= deadline_s]
+        return min(fitting, key=lambda one: (one.energy_j, one.sm_clock_mhz or 0), default=None)
+
+
+def write_frontier(path: Path, frontier: Frontier) -> None:
+    """Write a frontier atomically; equal frontiers give equal bytes."""
+    columns = {name: [getattr(point, name) for point in frontier.points] for name in ARROW_SCHEMA.names}
+    table = pa.table(columns, schema=ARROW_SCHEMA)
+    table = table.replace_schema_metadata({"energyopt": compact_json(_header(frontier))})
+    write_atomically(path, lambda temporary: pq.write_table(table, temporary))
+
+
+def read_frontier(path: Path) -> Frontier:
+    """Read and check a frontier file.
+
+    Raises:
+        FileFormatError: names the file and the field at fault.
+    """
+    table, header = open_parquet(path)
+    check_header(header, FORMAT, SCHEMA_VERSION)
+    for expected in ARROW_SCHEMA:
+        index = table.schema.get_field_index(expected.name)
+        if index < 0 or table.schema.field(index).type != expected.type:
+            raise FileFormatError(f"{path}: column {expected.name!r} is missing or not {expected.type}")
+    schedule = _schedule(header)
+    options = dict(_options(node) for node in header.field("options").items())
+    baselines = header.field("baselines")
+    return Frontier(
+        profile_sha256=header.field("profile").field("sha256").text(),
+        device_name=header.field("device").field("name").text(),
+        device_kind=header.field("device").field("kind").text(),
+        scope=header.field("device").field("scope").text(),
+        wait_power_w=header.field("device").field("wait_power_w").number(minimum=0.0),
+        gpus=header.field("gpus").integer(minimum=1),
+        pipeline=pipeline_from_json(header.field("pipeline")),
+        schedule=schedule,
+        options=options,
+        max_clock=_baseline(baselines.field("max_clock")),
+        single_clocks=tuple(_baseline(node) for node in baselines.field("single_clocks").items()),
+        points=tuple(_point(path, record, schedule, options) for record in table.to_pylist()),
+    )
+
+
+def _header(frontier: Frontier) -> dict[str, Any]:
+    schedule = frontier.schedule
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "tool_version": __version__,
+        "profile": {"sha256": frontier.profile_sha256},
+        "device": {
+            "name": frontier.device_name,
+            "kind": frontier.device_kind,
+            "scope": frontier.scope,
+            "wait_power_w": frontier.wait_power_w,
+        },
+        "gpus": frontier.gpus,
+        "pipeline": frontier.pipeline.to_json(),
+        "schedule": {
+            "name": schedule.name,
+            "microbatches": schedule.microbatches,
+            "virtual_stages": [list(chunks) for chunks in schedule.virtual_stages],
+            "orders": [format_order(order, schedule.virtual_stages) for order in schedule.orders],
+        },
+        "options": [_options_to_json(key, found) for key, found in sorted(frontier.options.items())],
+        "baselines": {
+            "max_clock": _baseline_to_json(frontier.max_clock),
+            "single_clocks": [_baseline_to_json(one) for one in frontier.single_clocks],
+        },
+    }
+
+
+def _options_to_json(key: OpKey, options: tuple[Option, ...]) -> dict[str, Any]:
+    return {
+        "stage": key.stage,
+        "chunk": key.chunk,
+        "op": str(key.kind),
+        "sm_clock_mhz": [option.sm_clock_mhz for option in options],
+        "time_s": [option.time_s for option in options],
+        "energy_j": [option.energy_j for option in options],
+    }
+
+
+def _options(node: Node) -> tuple[OpKey, tuple[Option, ...]]:
+    kind = node.field("op").text()
+    if kind not in list(OpKind):
+        node.field("op").fail(f"{kind!r} is none of {', '.join(OpKind)}")
+    key = OpKey(node.field("stage").integer(0), node.field("chunk").integer(0), OpKind(kind))
+    clocks = [member.integer(1) for member in node.field("sm_clock_mhz").items()]
+    times = [member.number(0.0) for member in node.field("time_s").items()]
+    energies = [member.number() for member in node.field("energy_j").items()]
+    if not len(clocks) == len(times) == len(energies) > 0:
+        node.fail("its three lists differ in length, or are empty")
+    joined = zip(clocks, times, energies, strict=True)
+    return key, tuple(Option(sm_clock_mhz=c, time_s=t, energy_j=e) for c, t, e in joined)
+
+
+def _schedule(header: Node) -> Schedule:
+    node = header.field("schedule")
+    placement = tuple(
+        tuple(chunk.integer(0) for chunk in stage.items()) for stage in node.field("virtual_stages").items()
+    )
+    orders = []
+    for stage, order in enumerate(node.field("orders").items()):
+        if stage >= len(placement):
+            order.fail("more stages than virtual_stages has")
+        orders.append(parse_order(order.text(), stage, placement, f"{header.file}, stage {stage}"))
+    return Schedule(
+        name=node.field("name").text(),
+        microbatches=node.field("microbatches").integer(1),
+        virtual_stages=placement,
+        orders=tuple(orders),
+    )
+
+
+def _baseline_to_json(one: Baseline) -> dict[str, Any]:
+    return {
+        "sm_clock_mhz": one.sm_clock_mhz,
+        "iteration_time_s": one.iteration_time_s,
+        "energy_j": one.energy_j,
+    }
+
+
+def _baseline(node: Node) -> Baseline:
+    clock = node.optional("sm_clock_mhz")
+    return Baseline(
+        sm_clock_mhz=None if clock is None else clock.integer(1),
+        iteration_time_s=node.field("iteration_time_s").number(0.0),
+        energy_j=node.field("energy_j").number(),
+    )
+
+
+def _point(
+    path: Path, record: dict[str, Any], schedule: Schedule, options: dict[OpKey, tuple[Option, ...]]
+) -> FrontierPoint:
+    ops = schedule.ops
+    if len(record["choices"]) != len(ops):
+        raise FileFormatError(f"{path}: a point chooses for {len(record['choices'])} of {len(ops)} operations")
+    for op, choice in zip(ops, record["choices"], strict=True):
+        if op.key not in options or not 0 <= choice < len(options[op.key]):
+            raise FileFormatError(f"{path}: a point chooses option {choice} for {op}, which has none such")
+    return FrontierPoint(
+        **(record | {"names": tuple(record["names"]), "choices": tuple(record["choices"])}),
+    )

@@ -1,0 +1,227 @@
+"""plan.json: one chosen point of a frontier, as the runtime shim loads it. Standard library only."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from energyopt import __version__
+from energyopt.schemas.files import canonical_json, read_json, write_bytes
+from energyopt.schemas.nodes import Node, check_header
+from energyopt.schemas.ops import OpKind
+from energyopt.schemas.pipeline import Pipeline, pipeline_from_json
+
+FORMAT = "energyopt-plan"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOp:
+    """One operation and the clock it runs at."""
+
+    op: OpKind
+    chunk: int
+    microbatch: int
+    sm_clock_mhz: int
+    backward_chunk: int | None = None
+    backward_microbatch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What the profile says that a plan costs; energies cover `Plan.gpus` GPUs.
+
+    `gap` is energy_j / lower_bound_j - 1. The bound is null where nothing was proven.
+    """
+
+    iteration_time_s: float
+    energy_j: float
+    lower_bound_j: float | None = None
+    gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """An iteration without a plan: all operations at one clock, or each at its highest (clock null)."""
+
+    iteration_time_s: float
+    energy_j: float
+    sm_clock_mhz: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """A further point of the same frontier, for a pipeline that must slow down for a straggler."""
+
+    predicted: Prediction
+    stages: tuple[tuple[PlannedOp, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A plan file in memory; `stages[s]` lists the operations of stage s in execution order."""
+
+    profile_sha256: str | None
+    device_name: str
+    device_kind: str
+    pipeline: Pipeline
+    gpus: int
+    predicted: Prediction | None
+    max_clock: Baseline | None
+    best_single_clock: Baseline | None
+    stages: tuple[tuple[PlannedOp, ...], ...]
+    alternatives: tuple[Alternative, ...] = ()
+
+
+def write_plan(path: Path, plan: Plan) -> None:
+    """Write a plan as canonical JSON, atomically."""
+    write_bytes(path, plan_text(plan).encode())
+
+
+def plan_text(plan: Plan) -> str:
+    """The exact content of the plan's file."""
+    return canonical_json(plan_to_json(plan))
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """The plan as a JSON value."""
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "tool_version": __version__,
+        "profile": {"sha256": plan.profile_sha256},
+        "device": {"name": plan.device_name, "kind": plan.device_kind},
+        "pipeline": plan.pipeline.to_json(),
+        "gpus": plan.gpus,
+        "predicted": _prediction_to_json(plan.predicted),
+        "baselines": {
+            "max_clock": _baseline_to_json(plan.max_clock),
+            "best_single_clock": _baseline_to_json(plan.best_single_clock),
+        },
+        "stages": _stages_to_json(plan.stages),
+        "alternatives": [
+            {"predicted": _prediction_to_json(other.predicted), "stages": _stages_to_json(other.stages)}
+            for other in plan.alternatives
+        ],
+    }
+
+
+def read_plan(path: Path) -> Plan:
+    """Read and check a plan file.
+
+    Raises:
+        FileFormatError: names the file and the field at fault.
+    """
+    return plan_from_json(Node(path, "$", read_json(path)))
+
+
+def plan_from_json(root: Node) -> Plan:
+    """The plan that a parsed JSON value holds; the counterpart of `plan_to_json`."""
+    check_header(root, FORMAT, SCHEMA_VERSION)
+    pipeline = pipeline_from_json(root.field("pipeline"))
+    predicted = root.optional("predicted")
+    baselines = root.field("baselines")
+    digest = root.field("profile").optional("sha256")
+    alternatives = root.optional("alternatives")
+    return Plan(
+        profile_sha256=None if digest is None else digest.text(),
+        device_name=root.field("device").field("name").text(),
+        device_kind=root.field("device").field("kind").text(),
+        pipeline=pipeline,
+        gpus=root.field("gpus").integer(minimum=1),
+        predicted=None if predicted is None else _prediction(predicted),
+        max_clock=_baseline(baselines.optional("max_clock")),
+        best_single_clock=_baseline(baselines.optional("best_single_clock")),
+        stages=_stages(root.field("stages"), pipeline.stages),
+        alternatives=()
+        if alternatives is None
+        else tuple(_alternative(node, pipeline.stages) for node in alternatives.items()),
+    )
+
+
+def _prediction_to_json(prediction: Prediction | None) -> dict[str, Any] | None:
+    if prediction is None:
+        return None
+    return {
+        "iteration_time_s": prediction.iteration_time_s,
+        "energy_j": prediction.energy_j,
+        "lower_bound_j": prediction.lower_bound_j,
+        "gap": prediction.gap,
+    }
+
+
+def _baseline_to_json(baseline: Baseline | None) -> dict[str, Any] | None:
+    if baseline is None:
+        return None
+    found: dict[str, Any] = {"iteration_time_s": baseline.iteration_time_s, "energy_j": baseline.energy_j}
+    if baseline.sm_clock_mhz is not None:
+        found["sm_clock_mhz"] = baseline.sm_clock_mhz
+    return found
+
+
+def _stages_to_json(stages: tuple[tuple[PlannedOp, ...], ...]) -> list[dict[str, Any]]:
+    return [{"stage": index, "ops": [_op_to_json(op) for op in ops]} for index, ops in enumerate(stages)]
+
+
+def _op_to_json(op: PlannedOp) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "op": str(op.op),
+        "chunk": op.chunk,
+        "microbatch": op.microbatch,
+        "sm_clock_mhz": op.sm_clock_mhz,
+    }
+    if op.backward_chunk is not None:
+        found |= {"backward_chunk": op.backward_chunk, "backward_microbatch": op.backward_microbatch}
+    return found
+
+
+def _prediction(node: Node) -> Prediction:
+    bound, gap = node.optional("lower_bound_j"), node.optional("gap")
+    return Prediction(
+        iteration_time_s=node.field("iteration_time_s").number(minimum=0.0),
+        energy_j=node.field("energy_j").number(),
+        lower_bound_j=None if bound is None else bound.number(),
+        gap=None if gap is None else gap.number(),
+    )
+
+
+def _baseline(node: Node | None) -> Baseline | None:
+    if node is None:
+        return None
+    clock = node.optional("sm_clock_mhz")
+    return Baseline(
+        iteration_time_s=node.field("iteration_time_s").number(minimum=0.0),
+        energy_j=node.field("energy_j").number(),
+        sm_clock_mhz=None if clock is None else clock.integer(minimum=1),
+    )
+
+
+def _alternative(node: Node, stages: int) -> Alternative:
+    return Alternative(
+        predicted=_prediction(node.field("predicted")), stages=_stages(node.field("stages"), stages)
+    )
+
+
+def _stages(node: Node, expected: int) -> tuple[tuple[PlannedOp, ...], ...]:
+    stages = []
+    for index, stage in enumerate(node.items()):
+        if stage.field("stage").integer() != index:
+            stage.field("stage").fail(f"expected stage {index}")
+        stages.append(tuple(_op(op) for op in stage.field("ops").items()))
+    if len(stages) != expected:
+        node.fail(f"{len(stages)} stages, but the pipeline has {expected}")
+    return tuple(stages)
+
+
+def _op(node: Node) -> PlannedOp:
+    kind = node.field("op").text()
+    if kind not in list(OpKind):
+        node.field("op").fail(f"{kind!r} is none of {', '.join(OpKind)}")
+    backward_chunk, backward = node.optional("backward_chunk"), node.optional("backward_microbatch")
+    return PlannedOp(
+        op=OpKind(kind),
+        chunk=node.field("chunk").integer(minimum=0),
+        microbatch=node.field("microbatch").integer(minimum=0),
+        sm_clock_mhz=node.field("sm_clock_mhz").integer(minimum=1),
+        backward_chunk=None if backward_chunk is None else backward_chunk.integer(minimum=0),
+        backward_microbatch=None if backward is None else backward.integer(minimum=0),
+    )
