@@ -13,21 +13,25 @@ from energyopt.schemas.errors import EnergyoptError, FileFormatError
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file beside `path`, then rename it over `path`.
 
-    Until the rename `path` keeps its earlier content, however the writer ends.
+    Until the rename `path` keeps its earlier content, however the writer ends. A symbolic link stays one.
 
     Raises:
-        EnergyoptError: the folder does not exist or cannot be written.
+        EnergyoptError: the folder does not exist or cannot be written, or `path` is a folder or a device.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    except OSError as error:
-        raise EnergyoptError(f"cannot write {path}: {error.strerror}") from error
+        target = path.resolve()
+        if target.exists() and not target.is_file():  # a rename over /dev/null would replace it for everybody
+            raise EnergyoptError(f"cannot write {path}: it exists and is not a regular file")
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    except (OSError, RuntimeError) as error:  # before Python 3.13 a loop of links is a RuntimeError
+        raise EnergyoptError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
     os.close(handle)
     temporary = Path(name)
     try:
         write(temporary)
-        temporary.chmod(_mode_for(path))
-        temporary.replace(path)
+        _sync(temporary)
+        temporary.chmod(_mode_for(target))
+        temporary.replace(target)
     except OSError as error:
         raise EnergyoptError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -36,7 +40,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to `path` atomically."""
-    write_atomically(path, lambda temporary: _write_synced(temporary, content))
+    write_atomically(path, lambda temporary: _fill(temporary, content))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -98,10 +102,13 @@ def _mode_for(path: Path) -> int:
     return 0o666 & ~mask
 
 
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
+def _fill(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _sync(path: Path) -> None:
+    """Have the content on the disk before the rename, or a power cut may leave an empty file."""
+    with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 

@@ -1,9 +1,11 @@
 """frontier.parquet: the non-dominated points of one job, each with its plan and its proven lower bound.
 
-One row per point, fastest first. The metadata object holds what the points share: the pipeline, the operations
-(`schedule`, one text per stage in PyTorch's notation), the options per (stage, chunk, kind), and the baselines.
+One row per point, fastest first. The metadata object holds what the points share: the pipeline, the
+operations (`schedule`, one text per stage in PyTorch's notation), the options per (stage, chunk, kind), and
+the baselines.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from energyopt import __version__
-from energyopt.schemas.errors import FileFormatError
+from energyopt.schemas.errors import FileFormatError, ScheduleError
 from energyopt.schemas.files import compact_json, write_atomically
 from energyopt.schemas.nodes import Node, check_header
 from energyopt.schemas.notation import format_order, parse_order
-from energyopt.schemas.ops import OpKey, OpKind, Schedule
+from energyopt.schemas.ops import Op, OpKey, OpKind, Schedule
 from energyopt.schemas.parquet import open_parquet
 from energyopt.schemas.pipeline import Pipeline, pipeline_from_json
 from energyopt.schemas.plan import Baseline
@@ -118,7 +120,10 @@ def read_frontier(path: Path) -> Frontier:
         if index < 0 or table.schema.field(index).type != expected.type:
             raise FileFormatError(f"{path}: column {expected.name!r} is missing or not {expected.type}")
     schedule = _schedule(header)
-    options = dict(_options(node) for node in header.field("options").items())
+    found = [_options(node) for node in header.field("options").items()]
+    options = dict(found)
+    if len(options) < len(found):
+        header.field("options").fail("two entries for one stage, chunk and op")
     baselines = header.field("baselines")
     return Frontier(
         profile_sha256=header.field("profile").field("sha256").text(),
@@ -132,7 +137,7 @@ def read_frontier(path: Path) -> Frontier:
         options=options,
         max_clock=_baseline(baselines.field("max_clock")),
         single_clocks=tuple(_baseline(node) for node in baselines.field("single_clocks").items()),
-        points=tuple(_point(path, record, schedule, options) for record in table.to_pylist()),
+        points=_points(path, table.select(ARROW_SCHEMA.names).to_pylist(), schedule, options),
     )
 
 
@@ -199,13 +204,22 @@ def _schedule(header: Node) -> Schedule:
     for stage, order in enumerate(node.field("orders").items()):
         if stage >= len(placement):
             order.fail("more stages than virtual_stages has")
-        orders.append(parse_order(order.text(), stage, placement, f"{header.file}, stage {stage}"))
+        orders.append(_order(order, stage, placement))
+    if len(orders) < len(placement):
+        node.field("orders").fail(f"{len(orders)} stages, but virtual_stages has {len(placement)}")
     return Schedule(
         name=node.field("name").text(),
         microbatches=node.field("microbatches").integer(1),
         virtual_stages=placement,
         orders=tuple(orders),
     )
+
+
+def _order(node: Node, stage: int, placement: tuple[tuple[int, ...], ...]) -> tuple[Op, ...]:
+    try:
+        return parse_order(node.text(), stage, placement, f"stage {stage}")
+    except ScheduleError as error:
+        node.fail(str(error))
 
 
 def _baseline_to_json(one: Baseline) -> dict[str, Any]:
@@ -225,15 +239,35 @@ def _baseline(node: Node) -> Baseline:
     )
 
 
-def _point(
-    path: Path, record: dict[str, Any], schedule: Schedule, options: dict[OpKey, tuple[Option, ...]]
-) -> FrontierPoint:
-    ops = schedule.ops
-    if len(record["choices"]) != len(ops):
-        raise FileFormatError(f"{path}: a point chooses for {len(record['choices'])} of {len(ops)} operations")
-    for op, choice in zip(ops, record["choices"], strict=True):
-        if op.key not in options or not 0 <= choice < len(options[op.key]):
-            raise FileFormatError(f"{path}: a point chooses option {choice} for {op}, which has none such")
-    return FrontierPoint(
-        **(record | {"names": tuple(record["names"]), "choices": tuple(record["choices"])}),
-    )
+def _points(
+    path: Path, records: list[dict[str, Any]], schedule: Schedule, options: dict[OpKey, tuple[Option, ...]]
+) -> tuple[FrontierPoint, ...]:
+    keys = [op.key for op in schedule.ops]
+    if (missing := next((key for key in keys if key not in options), None)) is not None:
+        raise FileFormatError(f"{path}: no options for the {missing} @ metadata.options")
+    counts = [len(options[key]) for key in keys]
+    for row, record in enumerate(records):
+        _check_values(path, row, record)
+        _check_choices(path, row, record["choices"], counts)
+        record["names"], record["choices"] = tuple(record["names"]), tuple(record["choices"])
+    return tuple(FrontierPoint(**record) for record in records)
+
+
+def _check_values(path: Path, row: int, record: dict[str, Any]) -> None:
+    for name, value in record.items():
+        if value is None or (isinstance(value, list) and None in value):
+            raise FileFormatError(f"{path}: column {name!r} is null in row {row}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise FileFormatError(
+                f"{path}: column {name!r} is {value} in row {row}; expected a finite number"
+            )
+    if record["iteration_time_s"] <= 0:
+        raise FileFormatError(f"{path}: column 'iteration_time_s' is not positive in row {row}")
+
+
+def _check_choices(path: Path, row: int, choices: list[int], counts: list[int]) -> None:
+    if len(choices) != len(counts):
+        raise FileFormatError(f"{path}: row {row} chooses for {len(choices)} of {len(counts)} operations")
+    for index, (choice, count) in enumerate(zip(choices, counts, strict=True)):
+        if not 0 <= choice < count:
+            raise FileFormatError(f"{path}: row {row} chooses option {choice} of {count} @ choices[{index}]")

@@ -70,7 +70,10 @@ class Node:
         """The value as a finite number, at least `minimum`."""
         if not isinstance(self.value, int | float) or isinstance(self.value, bool):
             self.fail(f"expected a number, found {_shown(self.value)}")
-        value = float(self.value)
+        try:
+            value = float(self.value)
+        except OverflowError:
+            value = math.inf
         if not math.isfinite(value):
             self.fail("expected a finite number")
         if minimum is not None and value < minimum:

@@ -29,5 +29,5 @@ def open_parquet(path: Path) -> tuple[Any, Node]:
         raise FileFormatError(f"{path}: a Parquet file, but none that energyopt wrote")
     try:
         return table, Node(path, "metadata", json.loads(metadata))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: its energyopt metadata is damaged") from error

@@ -15,9 +15,9 @@ from energyopt.schemas.nodes import Node
 class Pipeline:
     """How a job runs one iteration.
 
-    `schedule` is a name (`gpipe`, `1f1b`, `interleaved-1f1b`, `zb-h1`) or `csv:` and the name of the file that
-    gave it. `p2p_time_s` is added to every dependency between two stages, `fixed_time_s` to every iteration
-    (optimizer step, gradient synchronisation), at wait power.
+    `schedule` is a name (`gpipe`, `1f1b`, `interleaved-1f1b`, `zb-h1`) or `csv:` and the name of the file
+    that gave it. `p2p_time_s` is added to every dependency between two stages, `fixed_time_s` to every
+    iteration (optimizer step, gradient synchronisation), at wait power.
     """
 
     stages: int
@@ -69,7 +69,7 @@ def pipeline_from_json(node: Node) -> Pipeline:
     settings = pipeline_settings(node)
     for name in ("stages", "microbatches", "schedule"):
         if name not in settings:
-            node.field(name)
+            node.field(name).fail("expected a value, found null")
     return Pipeline(**settings)
 
 

@@ -131,10 +131,10 @@ def plan_from_json(root: Node) -> Plan:
         predicted=None if predicted is None else _prediction(predicted),
         max_clock=_baseline(baselines.optional("max_clock")),
         best_single_clock=_baseline(baselines.optional("best_single_clock")),
-        stages=_stages(root.field("stages"), pipeline.stages),
+        stages=_stages(root.field("stages"), pipeline),
         alternatives=()
         if alternatives is None
-        else tuple(_alternative(node, pipeline.stages) for node in alternatives.items()),
+        else tuple(_alternative(node, pipeline) for node in alternatives.items()),
     )
 
 
@@ -195,21 +195,37 @@ def _baseline(node: Node | None) -> Baseline | None:
     )
 
 
-def _alternative(node: Node, stages: int) -> Alternative:
+def _alternative(node: Node, pipeline: Pipeline) -> Alternative:
     return Alternative(
-        predicted=_prediction(node.field("predicted")), stages=_stages(node.field("stages"), stages)
+        predicted=_prediction(node.field("predicted")), stages=_stages(node.field("stages"), pipeline)
     )
 
 
-def _stages(node: Node, expected: int) -> tuple[tuple[PlannedOp, ...], ...]:
+def _stages(node: Node, pipeline: Pipeline) -> tuple[tuple[PlannedOp, ...], ...]:
     stages = []
     for index, stage in enumerate(node.items()):
         if stage.field("stage").integer() != index:
             stage.field("stage").fail(f"expected stage {index}")
-        stages.append(tuple(_op(op) for op in stage.field("ops").items()))
-    if len(stages) != expected:
-        node.fail(f"{len(stages)} stages, but the pipeline has {expected}")
+        stages.append(_ops(stage.field("ops"), pipeline))
+    if len(stages) != pipeline.stages:
+        node.fail(f"{len(stages)} stages, but the pipeline has {pipeline.stages}")
     return tuple(stages)
+
+
+def _ops(node: Node, pipeline: Pipeline) -> tuple[PlannedOp, ...]:
+    """The operations of one stage; each may stand there once, for it is looked up by what it is."""
+    limits = {"chunk": pipeline.chunks_per_stage, "microbatch": pipeline.microbatches}
+    ops: dict[tuple[OpKind, int, int], PlannedOp] = {}
+    for member in node.items():
+        op = _op(member)
+        for name, limit in limits.items():
+            if getattr(op, name) >= limit:
+                member.field(name).fail(f"{getattr(op, name)}, but the pipeline has {limit}, counted from 0")
+        key = (op.op, op.chunk, op.microbatch)
+        if key in ops:
+            member.fail(f"{op.op} of chunk {op.chunk}, microbatch {op.microbatch} stands twice in its stage")
+        ops[key] = op
+    return tuple(ops.values())
 
 
 def _op(node: Node) -> PlannedOp:
@@ -217,6 +233,8 @@ def _op(node: Node) -> PlannedOp:
     if kind not in list(OpKind):
         node.field("op").fail(f"{kind!r} is none of {', '.join(OpKind)}")
     backward_chunk, backward = node.optional("backward_chunk"), node.optional("backward_microbatch")
+    for member in ("backward_chunk", "backward_microbatch") if kind == OpKind.FORWARD_BACKWARD else ():
+        node.field(member)
     return PlannedOp(
         op=OpKind(kind),
         chunk=node.field("chunk").integer(minimum=0),

@@ -1,7 +1,7 @@
 """profile.parquet: what each piece of work costs at each configuration.
 
-The Arrow schema is explicit and every column is always present; absent is null. The file metadata holds, under
-the key `energyopt`, a JSON object with the provenance.
+The Arrow schema is explicit and every column is always present; absent is null. The file metadata holds,
+under the key `energyopt`, a JSON object with the provenance.
 """
 
 import hashlib
@@ -147,7 +147,7 @@ class Profile:
     rows: tuple[ProfileRow, ...]
 
     def sha256(self) -> str:
-        """A digest of what decides a plan: the rows in canonical order and the device, not who wrote them when."""
+        """A digest of what decides a plan: rows in canonical order and device, not who wrote it when."""
         meta = self.metadata
         head = [meta.device_name, meta.device_kind, meta.wait_power_w, meta.gpus_per_stage, meta.scope]
         head.append(dict(sorted(meta.workload.items())))
@@ -206,12 +206,23 @@ def _row(path: Path, number: int, record: dict[str, Any]) -> ProfileRow:
             known = ", ".join(kind)
             raise FileFormatError(f"{path}: {name} {record[name]!r} in row {number}; known are {known}")
         record[name] = kind(record[name])
+    _check_numbers(path, number, record)
     problem = check_measurement(record["time_s"], record["energy_j"], record["sm_clock_mhz"])
     if problem is None and record["count"] < 1:
         problem = f"count must be at least 1, not {record['count']}"
     if problem and record["invalid"] is None:
         raise FileFormatError(f"{path}: {problem} in row {number}")
     return ProfileRow(**record)
+
+
+def _check_numbers(path: Path, number: int, record: dict[str, Any]) -> None:
+    """Refuse stand-ins for "absent", which is null: NaN, infinity, and -1 where numbers count from zero."""
+    for name, value in record.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise FileFormatError(f"{path}: column {name!r} holds {value} in row {number}")
+    for name in ("stage", "chunk", "comm_sms", "samples", "rank"):
+        if record[name] is not None and record[name] < 0:
+            raise FileFormatError(f"{path}: column {name!r} holds {record[name]} in row {number}")
 
 
 def _sort_key(row: ProfileRow) -> tuple[tuple[bool, Any], ...]:
@@ -258,7 +269,13 @@ def _workload(header: Node) -> dict[str, str | int | float]:
         return {}
     if not isinstance(node.value, dict):
         node.fail("expected an object")
-    return {str(key): value for key, value in node.value.items()}
+    return {name: _setting(node.field(name)) for name in node.value if node.value[name] is not None}
+
+
+def _setting(node: Node) -> str | int | float:
+    if isinstance(node.value, str):
+        return node.value
+    return node.integer() if isinstance(node.value, int) else node.number()
 
 
 def _one_of(node: Node, kinds: Iterable[StrEnum]) -> str:

@@ -1,0 +1,117 @@
+"""`energyopt import`: what other tools measured or planned, as this tool's own files."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from energyopt.cli import output
+from energyopt.profiler.importers.units import EnergyUnit, TimeUnit
+from energyopt.schemas.errors import EnergyoptError
+
+if TYPE_CHECKING:
+    from energyopt.profiler.importers.interface import Coverage, ImportedProfile
+
+_Source = Annotated[Path, typer.Argument(metavar="SRC", help="File to read.")]
+_Output = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
+_Gpu = Annotated[str, typer.Option("--gpu", help="Name of the GPU that SRC was measured on or planned for.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group `import`."""
+    group = typer.Typer(
+        help="Read profiles and plans of other tools.", no_args_is_help=True, rich_markup_mode=None
+    )
+    group.command("lowtime")(lowtime)
+    group.command("zeus")(zeus)
+    app.add_typer(group, name="import")
+
+
+def lowtime(
+    source: _Source,
+    destination: _Output,
+    gpu: _Gpu,
+    wait_power_w: Annotated[
+        float, typer.Option("--wait-power-w", help="Power of one GPU that is blocked on a peer, W.")
+    ],
+    time_unit: Annotated[TimeUnit, typer.Option(help="Unit of the time column.")] = TimeUnit.SECOND,
+    energy_unit: Annotated[EnergyUnit, typer.Option(help="Unit of the energy column.")] = EnergyUnit.JOULE,
+    power_limit_w: Annotated[
+        float | None,
+        typer.Option("--power-limit-w", help="Power limit of the board, W; bounds the mean power."),
+    ] = None,
+    allow_incomplete: Annotated[
+        bool, typer.Option("--allow-incomplete", help="Warn about missing measurements instead of refusing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the coverage as JSON.")] = False,
+) -> None:
+    """Read a stage profile of Lowtime or Perseus.
+
+    It is a CSV file with stage, instruction, frequency (MHz), time and energy, and perhaps ranks.
+    """
+    from energyopt.profiler.importers.lowtime import read_lowtime_csv
+    from energyopt.schemas.profile import write_profile
+
+    _refuse_overwrite(source, destination)
+    imported = read_lowtime_csv(
+        source,
+        device_name=gpu,
+        wait_power_w=wait_power_w,
+        time_unit=time_unit,
+        energy_unit=energy_unit,
+        power_limit_w=power_limit_w,
+        strict=not allow_incomplete,
+    )
+    write_profile(destination, imported.profile)
+    for warning in imported.warnings:
+        output.warn(warning)
+    _print_coverage(imported, as_json)
+    gpus = imported.profile.metadata.gpus_per_stage
+    output.say(f"wrote {destination}: {len(imported.profile.rows)} rows, {gpus} GPU(s) per stage")
+
+
+def zeus(source: _Source, destination: _Output, gpu: _Gpu) -> None:
+    """Read a frequency plan of Zeus, as data.
+
+    It is a list with one list of (instruction, MHz) for each stage, as the pipeline frequency server uses.
+    """
+    from energyopt.applier.zeus import plan_from_zeus
+    from energyopt.schemas.plan import write_plan
+
+    _refuse_overwrite(source, destination)
+    plan = plan_from_zeus(source, device_name=gpu)
+    write_plan(destination, plan)
+    job = plan.pipeline
+    output.say(
+        f"wrote {destination}: {job.stages} stages, {job.microbatches} microbatches, {job.schedule}; "
+        "a frequency plan predicts neither time nor energy"
+    )
+
+
+def _refuse_overwrite(source: Path, destination: Path) -> None:
+    if source.exists() and destination.exists() and source.samefile(destination):
+        raise EnergyoptError(f"{destination} is the file that is read; give another one to -o")
+
+
+def _print_coverage(imported: "ImportedProfile", as_json: bool) -> None:
+    from energyopt.schemas.files import canonical_json
+
+    profile = imported.profile
+    if as_json:
+        found = {
+            "profile_sha256": profile.sha256(),
+            "rows": len(profile.rows),
+            "gpus_per_stage": profile.metadata.gpus_per_stage,
+            "coverage": [asdict(one) | {"missing": list(one.missing)} for one in imported.coverage],
+            "warnings": list(imported.warnings),
+        }
+        output.data(canonical_json(found))
+        return
+    columns = ("stage", "instruction", "clocks", "lowest MHz", "highest MHz", "GPUs", "missing")
+    output.table(columns, [_coverage_row(one) for one in imported.coverage])
+
+
+def _coverage_row(one: "Coverage") -> tuple[str, ...]:
+    numbers = (one.clocks, one.lowest_mhz, one.highest_mhz, one.peers, len(one.missing))
+    return (str(one.stage), str(one.op), *(str(number) for number in numbers))

@@ -1,0 +1,161 @@
+"""`energyopt show`: what a file of this tool holds, as tables, as JSON, or as a picture."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from energyopt.cli import output
+from energyopt.schemas.errors import RequestError
+
+if TYPE_CHECKING:
+    from energyopt.planner.tables import Table
+    from energyopt.schemas.frontier import Frontier
+
+    View: TypeAlias = "tuple[dict[str, Any], tuple[Table, ...]]"
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="Profile, frontier, plan or pipeline.toml.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print everything in the file as one JSON object.")]
+_Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="IMAGE", help="Draw a frontier to IMAGE (.png, .svg or .pdf)."),
+]
+_Timeline = Annotated[
+    tuple[str, Path] | None,
+    typer.Option(
+        "--timeline",
+        metavar="K IMAGE",
+        help="Draw the timeline of a frontier's point K (its number, or a name such as best_edp) to IMAGE.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `show`."""
+    app.command("show")(show)
+
+
+def show(file: _File, *, as_json: _Json = False, plot: _Plot = None, timeline: _Timeline = None) -> int:
+    """Show a file that this tool writes or reads; every total says how many GPUs it covers."""
+    from energyopt.schemas.detect import FRONTIER, detect_format
+
+    kind = detect_format(file)
+    if kind == FRONTIER:
+        value, tables = _show_frontier(file, plot, timeline)
+    else:
+        _refuse_pictures(file, kind, plot, timeline)
+        value, tables = _VIEWS[kind](file)
+    if as_json:
+        from energyopt.schemas.files import canonical_json
+
+        output.data(canonical_json(value))
+    else:
+        _print(tables)
+    return 0
+
+
+def _print(tables: "tuple[Table, ...]") -> None:
+    from energyopt.planner.wording import one_line
+
+    for index, table in enumerate(tables):
+        if index:
+            output.data("")
+        rows = [[one_line(cell) for cell in row] for row in table.rows]
+        output.table(table.columns, rows, table.title)
+
+
+def _show_frontier(file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> "View":
+    from energyopt.planner.views.frontier import frontier_tables
+    from energyopt.planner.views.summary import frontier_to_json
+    from energyopt.schemas.frontier import read_frontier
+
+    frontier = read_frontier(file)
+    if plot is not None or timeline is not None:
+        _draw(frontier, file, plot, timeline)
+    return frontier_to_json(frontier), frontier_tables(frontier)
+
+
+def _draw(frontier: "Frontier", file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> None:
+    """Check the whole request before the first picture is drawn."""
+    from energyopt.planner.plots.canvas import check_suffix, save
+
+    for image in (plot, timeline[1] if timeline else None):
+        if image is not None:
+            check_suffix(image)
+    index = None if timeline is None else point_index(frontier, timeline[0], file)
+    if plot is not None:
+        from energyopt.planner.plots.frontier_plot import draw_frontier
+
+        save(draw_frontier(frontier), plot)
+        output.say(f"wrote {plot}")
+    if timeline is not None and index is not None:
+        from energyopt.planner.plots.timeline_plot import draw_timeline
+
+        save(draw_timeline(frontier, index), timeline[1])
+        output.say(f"wrote {timeline[1]}")
+
+
+def point_index(frontier: "Frontier", wanted: str, file: Path) -> int:
+    """The number of the point that a user names by number or by name.
+
+    Raises:
+        RequestError: there is no such point; the text lists what there is.
+    """
+    count = len(frontier.points)
+    if wanted.isascii() and wanted.isdigit() and int(wanted) < count:
+        return int(wanted)
+    for index, point in enumerate(frontier.points):
+        if wanted in point.names:
+            return index
+    names = [name for point in frontier.points for name in point.names]
+    known = f"0 to {count - 1}" if count else "none"
+    raise RequestError(
+        f"{file} has no point {wanted!r}; there are {known}{''.join(f', {name}' for name in names)}"
+    )
+
+
+def _refuse_pictures(file: Path, kind: str, plot: Path | None, timeline: tuple[str, Path] | None) -> None:
+    from energyopt.schemas.detect import PLAN
+
+    if timeline is not None and kind == PLAN:
+        raise RequestError(
+            f"{file} is a plan, which holds clocks and no times; give --timeline the frontier it came from"
+        )
+    for flag, wanted in (("--plot", plot), ("--timeline", timeline)):
+        if wanted is not None:
+            raise RequestError(
+                f"{flag} draws a frontier, and {file} is of format {kind}; give a frontier file"
+            )
+
+
+def _show_profile(file: Path) -> "View":
+    from energyopt.planner.views.profile import profile_tables
+    from energyopt.planner.views.summary import profile_to_json
+    from energyopt.schemas.profile import read_profile
+
+    profile = read_profile(file)
+    return profile_to_json(profile), profile_tables(profile)
+
+
+def _show_plan(file: Path) -> "View":
+    from energyopt.planner.views.plan import plan_tables
+    from energyopt.schemas.plan import plan_to_json, read_plan
+
+    plan = read_plan(file)
+    return plan_to_json(plan), plan_tables(plan)
+
+
+def _show_pipeline(file: Path) -> "View":
+    from energyopt.planner.views.pipeline import pipeline_tables
+    from energyopt.schemas.pipeline import read_pipeline_toml
+
+    settings = read_pipeline_toml(file)
+    return settings, pipeline_tables(settings)
+
+
+_VIEWS: dict[str, Callable[[Path], "View"]] = {
+    "energyopt-profile": _show_profile,
+    "energyopt-plan": _show_plan,
+    "pipeline.toml": _show_pipeline,
+}

@@ -1,0 +1,141 @@
+"""Plans for many windows of iteration time at once, one each, that help each other.
+
+Where the relaxed solution runs a stage and kind between two options, the best plans run some microbatches at one
+and the rest at the other. Such a plan is made from two plans of the pool, one faster and one slower, that both need
+little mixing, cut at a microbatch.
+
+Legend: n operations in the sweeper's order, D windows, W plans tried (columns).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from energyopt.planner.arrays import Choices, Floats, Ints
+from energyopt.planner.options import lower_hull
+from energyopt.planner.realisation.rounding import Rounded, Rounder, share_between
+from energyopt.planner.realisation.sweeps import GENTLE
+from energyopt.planner.realisation.variation import Variation
+from energyopt.planner.realisation.windows import Judge, Windows
+
+_SEED_FACTORS = np.array([0, 3, 5])
+_NEAR = 8  # places in the pool that partners of a random mixture may be apart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """The best plan found for each window; its gap is infinite where none was found."""
+
+    windows: Windows
+    choices: Choices  # [n, D]
+    effective_j: Floats  # [D]
+    makespan_s: Floats  # [D]
+    gap: Floats  # [D]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workshop:
+    """What turns plans into better ones."""
+
+    rounder: Rounder
+    variation: Variation
+    judge: Judge
+
+
+def fill_pool(
+    workshop: Workshop, windows: Windows, seeds: Choices, static_w: float, rounds: int, width: int
+) -> Pool:
+    """Round the relaxed durations for each window, add seeds, then mix the plans `rounds` times, `width` ways each."""
+    pool = _seeded(workshop, _rounded(workshop, windows), seeds)
+    for number in range(rounds):
+        partners = _corners(pool, static_w) if number % 2 == 0 else _neighbours(pool, workshop.variation)
+        pool = _mixed(workshop, pool, partners, width)
+    return pool
+
+
+def _rounded(workshop: Workshop, windows: Windows) -> Pool:
+    count = len(windows.high_s)
+    window = np.repeat(np.arange(count), GENTLE)
+    factors = np.tile(np.arange(GENTLE), count)
+    rounded = workshop.rounder.round_relaxed(
+        windows.high_s[window], factors, (factors + 3) % GENTLE, ~windows.fixed[window]
+    )
+    empty = np.full(count, np.inf)
+    none = np.zeros((len(rounded.choices), count), dtype=np.int16)
+    pool = Pool(windows=windows, choices=none, effective_j=empty, makespan_s=windows.high_s, gap=empty)
+    return _improved(workshop.judge, pool, window, rounded)
+
+
+def _seeded(workshop: Workshop, pool: Pool, seeds: Choices) -> Pool:
+    """The pool with seeds [n, P], each repaired for the time that it takes itself."""
+    sweeper = workshop.rounder.sweeper
+    makespan_s = sweeper.makespan_s(sweeper.time_s(seeds))
+    column = np.repeat(np.arange(seeds.shape[1]), len(_SEED_FACTORS))
+    factors = np.tile(_SEED_FACTORS, seeds.shape[1])
+    deadline_s = makespan_s[column] * (1 + 2e-9)
+    rounded = workshop.rounder.repair(
+        seeds[:, column], deadline_s, factors, factors, np.zeros(len(column), dtype=np.bool_)
+    )
+    return _adopted(workshop.judge, pool, rounded)
+
+
+def _adopted(judge: Judge, pool: Pool, rounded: Rounded) -> Pool:
+    """The pool with each new plan in the window that it falls into, where it is the best there."""
+    count = len(pool.gap)
+    window = np.minimum(np.searchsorted(pool.windows.high_s, rounded.makespan_s), count - 1)
+    gap = judge.gap(pool.windows, window, rounded.effective_j, rounded.makespan_s)
+    order = np.lexsort((gap, window))
+    first = order[np.concatenate(([True], np.diff(window[order]) > 0))]
+    first = first[gap[first] < pool.gap[window[first]]]
+    choices, effective_j = pool.choices.copy(), pool.effective_j.copy()
+    makespan_s, best_gap = pool.makespan_s.copy(), pool.gap.copy()
+    at = window[first]
+    choices[:, at], effective_j[at] = rounded.choices[:, first], rounded.effective_j[first]
+    makespan_s[at], best_gap[at] = rounded.makespan_s[first], gap[first]
+    return replace(pool, choices=choices, effective_j=effective_j, makespan_s=makespan_s, gap=best_gap)
+
+
+def _mixed(workshop: Workshop, pool: Pool, partners: tuple[Ints, Ints], width: int) -> Pool:
+    faster, slower = (np.repeat(partner, width) for partner in partners)
+    window = np.repeat(np.arange(len(pool.gap)), width)
+    deadline_s = pool.windows.high_s[window]
+    share = share_between(pool.makespan_s[faster], pool.makespan_s[slower], deadline_s)
+    takes_slower = workshop.variation.cut(share, width)
+    plans = np.where(takes_slower, pool.choices[:, slower], pool.choices[:, faster])
+    first = np.where(np.arange(len(window)) % 2, workshop.variation.gentle(len(window)), 0)
+    second = workshop.variation.gentle(len(window))
+    rounded = workshop.rounder.repair(plans, deadline_s, first, second, ~pool.windows.fixed[window])
+    return _improved(workshop.judge, pool, window, rounded)
+
+
+def _improved(judge: Judge, pool: Pool, window: Ints, rounded: Rounded) -> Pool:
+    """The pool with the best of the new plans where they beat the old ones; equal numbers for each window."""
+    gap = judge.gap(pool.windows, window, rounded.effective_j, rounded.makespan_s).reshape(len(pool.gap), -1)
+    column = gap.argmin(axis=1) + np.arange(len(pool.gap)) * gap.shape[1]
+    better = gap.min(axis=1) < pool.gap
+    return replace(
+        pool,
+        choices=np.where(better, rounded.choices[:, column], pool.choices),
+        effective_j=np.where(better, rounded.effective_j[column], pool.effective_j),
+        makespan_s=np.where(better, rounded.makespan_s[column], pool.makespan_s),
+        gap=np.minimum(gap.min(axis=1), pool.gap),
+    )
+
+
+def _corners(pool: Pool, static_w: float) -> tuple[Ints, Ints]:
+    """For each window the plans left and right of it on the pool's lower convex hull of total energy."""
+    found = np.flatnonzero(np.isfinite(pool.gap))
+    energy_j = pool.effective_j[found] + static_w * pool.makespan_s[found]
+    corners = found[lower_hull(pool.makespan_s[found].tolist(), energy_j.tolist())]
+    target = np.arange(len(pool.gap))
+    right = np.searchsorted(corners, target, side="right")
+    is_corner = corners[np.maximum(right - 1, 0)] == target
+    left = np.maximum(np.where(is_corner, right - 2, right - 1), 0)
+    return corners[left], corners[np.minimum(right, len(corners) - 1)]
+
+
+def _neighbours(pool: Pool, variation: Variation) -> tuple[Ints, Ints]:
+    last = len(pool.gap) - 1
+    target = np.arange(last + 1)
+    down, up = variation.steps(_NEAR, last + 1), variation.steps(_NEAR, last + 1)
+    return np.maximum(target - down, 0), np.minimum(target + up, last)

@@ -1,0 +1,139 @@
+"""`energyopt show`: every kind of file, as tables and as JSON, and pictures."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from energyopt.cli.main import main
+from energyopt.planner.views.frontier import POINT_COLUMNS
+from energyopt.schemas.files import canonical_json
+from energyopt.schemas.frontier import Frontier, write_frontier
+from energyopt.schemas.plan import Plan, plan_text, write_plan
+from energyopt.schemas.profile import Profile, write_profile
+
+Run = Callable[..., int]
+KINDS = ("frontier.parquet", "plan.json", "pipeline.toml", "profile.parquet")
+
+
+@pytest.fixture
+def run() -> Run:
+    return lambda *arguments: main(["show", *(str(one) for one in arguments)])
+
+
+@pytest.fixture
+def files(tmp_path: Path, small_frontier: Frontier, small_plan: Plan, small_profile: Profile) -> Path:
+    write_frontier(tmp_path / "frontier.parquet", small_frontier)
+    write_plan(tmp_path / "plan.json", small_plan)
+    write_profile(tmp_path / "profile.parquet", small_profile)
+    (tmp_path / "pipeline.toml").write_text('stages = 4\nschedule = "gpipe"\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_tables_are_whole_when_piped(
+    run: Run, files: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files / name) == 0
+    printed = capsys.readouterr().out
+    assert "\u2026" not in printed and "\x1b" not in printed
+    if name != "pipeline.toml":
+        assert "GPU [bold]x[/bold]" in printed
+    if name == "frontier.parquet":
+        header = next(line for line in printed.splitlines() if line.startswith("point "))
+        assert all(column in header for column in POINT_COLUMNS)
+        assert "points (2 GPUs)" in printed
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_json_is_one_canonical_object(
+    run: Run, files: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files / name, "--json") == 0
+    printed = capsys.readouterr().out
+    assert printed == canonical_json(json.loads(printed))
+
+
+def test_the_json_of_a_plan_is_its_file(
+    run: Run, files: Path, small_plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(files / "plan.json", "--json")
+    assert capsys.readouterr().out == plan_text(small_plan)
+
+
+def test_a_plot_is_written(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(files / "frontier.parquet", "--plot", files / "f.png") == 0
+    assert (files / "f.png").read_bytes().startswith(b"\x89PNG")
+    assert f"wrote {files / 'f.png'}\n" in capsys.readouterr().err
+    assert not list(files.glob(".*"))  # no temporary file stays
+
+
+@pytest.mark.parametrize("point", ["1", "min_energy"])
+def test_a_timeline_is_written(run: Run, files: Path, point: str) -> None:
+    assert run(files / "frontier.parquet", "--json", "--timeline", point, files / "t.svg") == 0
+    assert b"<svg" in (files / "t.svg").read_bytes()
+
+
+@pytest.mark.parametrize("point", ["3", "-1", "fast", "1.0", ""])
+def test_a_point_that_does_not_exist_is_refused(
+    run: Run, files: Path, point: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files / "frontier.parquet", "--timeline", point, files / "t.png") == 2
+    printed = capsys.readouterr()
+    assert f"has no point {point!r}; there are 0 to 2, fastest, max_clock_time, best_edp" in printed.err
+    assert printed.out == "" and not (files / "t.png").exists()
+
+
+def test_nothing_is_drawn_where_part_of_the_request_is_refused(run: Run, files: Path) -> None:
+    arguments = ("--plot", files / "f.png", "--timeline", "99", files / "t.png")
+    assert run(files / "frontier.parquet", *arguments) == 2
+    assert not (files / "f.png").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--plot",), ("--timeline", "0")])
+@pytest.mark.parametrize("name", ["x.jpg", "x.parquet", "x"])
+def test_other_pictures_are_refused(
+    run: Run, files: Path, arguments: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files / "frontier.parquet", *arguments, files / name) == 2
+    assert "pictures are written as .png, .svg, .pdf" in capsys.readouterr().err
+    assert not (files / name).exists()
+
+
+def test_a_plan_has_no_timeline(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(files / "plan.json", "--timeline", "0", files / "t.png") == 2
+    assert "holds clocks and no times; give --timeline the frontier" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["plan.json", "profile.parquet", "pipeline.toml"])
+def test_only_a_frontier_is_plotted(
+    run: Run, files: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files / name, "--plot", files / "f.png") == 2
+    assert "--plot draws a frontier, and" in capsys.readouterr().err
+
+
+def test_a_folder_that_does_not_exist_is_refused(
+    run: Run, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(files / "frontier.parquet", "--plot", files / "absent" / "f.png") == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_an_unknown_file_is_refused(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "other").write_text("hello")
+    assert run(files / "other") == 2
+    assert "expected a profile, a frontier, a plan or a pipeline.toml" in capsys.readouterr().err
+
+
+def test_the_commands_load_nothing_heavy() -> None:
+    code = (
+        "import sys, energyopt.cli.diff, energyopt.cli.show\n"
+        "heavy = {'numpy', 'pandas', 'pyarrow', 'matplotlib', 'cvxpy', 'highspy', 'rich.table'}\n"
+        "print(*sorted(heavy & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\n", "")
