@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
     app.command("diff", help=HELP)(diff)
 
 
-def diff(  # noqa: PLR0913 - one parameter per option
+def diff(
     old: _Old,
     new: _New,
     *,

@@ -1,3 +1,33 @@
-"""Solving for the energy-time frontier of a training iteration."""
+"""Solving for the energy-time frontier of a training iteration.
 
-__all__: list[str] = []
+Read `frontier` first: it takes a profile and a schedule to a frontier. `problem` is what the others share;
+`formulations` relax it, `curve` traces the lower bound that `certificate` proves, `realisation` finds plans of
+measured options close to it, `placement` chooses among them, and `simulation` recomputes every number independently.
+"""
+
+__all__ = [
+    "arrays",
+    "baselines",
+    "certificate",
+    "completeness",
+    "critical_path",
+    "curve",
+    "diff",
+    "formulations",
+    "frontier",
+    "graph",
+    "options",
+    "paths",
+    "placement",
+    "plots",
+    "problem",
+    "progress",
+    "realisation",
+    "schedules",
+    "selection",
+    "simulation",
+    "solve",
+    "tables",
+    "views",
+    "wording",
+]

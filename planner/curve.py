@@ -1,10 +1,11 @@
 """The lower-bound curve: least relaxed energy as a function of the makespan, convex and piecewise linear.
 
-Traced by the sandwich rule: solved deadlines give tangents, and the next deadline is where two neighbouring tangents
-meet furthest below their chord, so that solutions gather where the curve bends.
+Solved deadlines give tangents. Where two neighbouring tangents meet far below their chord the curve bends, or
+is not known yet; that is where the next deadline goes (the sandwich rule).
 """
 
 from bisect import insort
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,9 @@ from energyopt.planner.problem import Problem
 
 _NOTHING_LEFT = 1e-9  # relative error below which a stretch of the curve counts as known
 _SAME_TIME = 1e-9  # relative distance below which two deadlines are one
+_EVEN = 0.6  # share of the deadlines that are spaced evenly
 _EDP_SOLVES = 8
+_SAME_EDP = 1e-6  # relative improvement of the energy-delay product that is not worth a solution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,36 +34,50 @@ class CurvePoint:
 
 
 class Curve:
-    """Solved deadlines, shortest first, and the certified bound that their prices give at any makespan."""
+    """Solved deadlines, shortest first, and the certified bound that their prices give at any makespan.
+
+    Deadlines that are asked for together are solved in the order in which they lie, so that each solution
+    starts from a near one: a whole pass over the curve costs little more than a few solutions far apart.
+    """
 
     def __init__(self, problem: Problem, solver: RelaxedSolver) -> None:
         self._problem = problem
         self._solver = solver
+        self._last_s = 0.0
         self.points: list[CurvePoint] = []
 
-    def solve(self, deadline_s: float) -> CurvePoint:
-        """Solve one deadline, unless it is already there."""
-        for point in self.points:
-            if abs(point.deadline_s - deadline_s) <= _SAME_TIME * deadline_s:
-                return point
-        return self._add(self._solver.solve(deadline_s), deadline_s)
+    def solve(self, deadlines_s: Iterable[float]) -> None:
+        """Solve deadlines, except those that are there already."""
+        wished_s = sorted(deadlines_s)
+        if wished_s and abs(wished_s[-1] - self._last_s) < abs(wished_s[0] - self._last_s):
+            wished_s.reverse()
+        for deadline_s in wished_s:
+            if not any(
+                abs(point.deadline_s - deadline_s) <= _SAME_TIME * deadline_s for point in self.points
+            ):
+                self._add(self._solver.solve(deadline_s), deadline_s)
 
-    def solve_free(self) -> CurvePoint:
+    def solve_free(self) -> None:
         """Solve for the least total energy."""
         relaxed = self._solver.solve_free()
-        return self._add(relaxed, relaxed.makespan_s)
+        self._add(relaxed, relaxed.makespan_s)
 
     def bound_j(self, makespan_s: float) -> float:
         """The best certified lower bound on the energy of a plan of this makespan, static energy included."""
         dynamic_j = max(point.line.at(makespan_s) for point in self.points)
         return dynamic_j + self._problem.static_power_w * makespan_s
 
+    def slope_w(self, makespan_s: float) -> float:
+        """The slope of that bound."""
+        best = max(self.points, key=lambda point: point.line.at(makespan_s))
+        return best.slope_w
+
     def upper_j(self, makespan_s: Floats) -> Floats:
         """The chords of the curve, at or above the true one, for makespans between the first and the last."""
         deadlines = [point.deadline_s for point in self.points]
         return np.interp(makespan_s, deadlines, [point.bound_j for point in self.points])
 
-    def _add(self, relaxed: Relaxed, deadline_s: float) -> CurvePoint:
+    def _add(self, relaxed: Relaxed, deadline_s: float) -> None:
         line = certify(self._problem, relaxed.edge_flow_w, relaxed.sink_flow_w)
         static_w = self._problem.static_power_w
         point = CurvePoint(
@@ -71,28 +88,50 @@ class Curve:
             relaxed=relaxed,
         )
         insort(self.points, point, key=lambda one: one.deadline_s)
-        return point
+        self._last_s = deadline_s
 
 
-def start_curve(problem: Problem, solver: RelaxedSolver, baseline_s: float) -> Curve:
-    """Solve the ends, the fastest makespan and that of least energy, and `baseline_s` where it lies between."""
+def trace_curve(problem: Problem, solver: RelaxedSolver, baseline_s: float, count: int) -> Curve:
+    """Solve `count` deadlines or a few more: evenly spaced ones first, then where the curve bends most.
+
+    Among them are the fastest makespan, that of least energy, `baseline_s` where it lies between, and that of the
+    least energy-delay product.
+    """
     curve = Curve(problem, solver)
-    free = curve.solve_free()
-    fastest_s = problem.paths.makespan_s(problem.fastest_s)
-    if free.deadline_s > fastest_s * (1 + _SAME_TIME):
-        curve.solve(fastest_s)
-        if fastest_s < baseline_s < free.deadline_s:
-            curve.solve(baseline_s)
+    curve.solve_free()
+    last_s, first_s = curve.points[0].deadline_s, problem.paths.makespan_s(problem.fastest_s)
+    if last_s <= first_s * (1 + _SAME_TIME):
+        return curve
+    even_s = np.linspace(first_s, last_s, max(int(count * _EVEN), 2)).tolist()
+    curve.solve([*even_s[:-1], *([baseline_s] if first_s < baseline_s < last_s else [])])
+    _bend(curve, count)
+    _close_in_on_edp(curve)
     return curve
 
 
-def bend(curve: Curve, count: int) -> None:
-    """Solve further deadlines where the curve bends most, until there are `count` or nothing is left to learn."""
-    while 1 < len(curve.points) < count:
-        error, deadline_s = max((_error(left, right) for left, right in _pairs(curve)), key=lambda one: one[0])
-        if error < _NOTHING_LEFT:
+def _bend(curve: Curve, count: int) -> None:
+    """Solve further deadlines in the intervals where the curve is known least."""
+    errors = [(error, at_s) for error, at_s in map(_error, *_neighbours(curve)) if error >= _NOTHING_LEFT]
+    errors.sort(reverse=True)
+    curve.solve(at_s for _, at_s in errors[: max(count - len(curve.points), 0)])
+
+
+def _close_in_on_edp(curve: Curve) -> None:
+    """Solve where the energy-delay product might be less still.
+
+    Energy falls along a straight piece of the curve, so the product is least at one of its ends.
+    """
+    for _ in range(_EDP_SOLVES if len(curve.points) > 1 else 0):
+        best = best_edp(curve)
+        least = best.bound_j * best.deadline_s
+        corners = [_corner(*pair) for pair in zip(*_neighbours(curve), strict=True) if best in pair]
+        product, deadline_s = min((time_s * energy_j, time_s) for time_s, energy_j in corners)
+        before = len(curve.points)
+        if product > least * (1 - _SAME_EDP):
             return
-        curve.solve(deadline_s)
+        curve.solve([deadline_s])
+        if len(curve.points) == before:
+            return
 
 
 def best_edp(curve: Curve) -> CurvePoint:
@@ -100,23 +139,9 @@ def best_edp(curve: Curve) -> CurvePoint:
     return min(curve.points, key=lambda point: point.bound_j * point.deadline_s)
 
 
-def close_in_on_edp(curve: Curve) -> None:
-    """Solve where the energy-delay product might be less still: on a falling straight piece it is least at an end."""
-    for _ in range(_EDP_SOLVES if len(curve.points) > 1 else 0):
-        best = best_edp(curve)
-        least = best.bound_j * best.deadline_s
-        corners = [_corner(left, right) for left, right in _pairs(curve) if best in (left, right)]
-        product, deadline_s = min(((time_s * energy_j, time_s) for time_s, energy_j in corners))
-        if product > least * (1 - 1e-6):
-            return
-        before = len(curve.points)
-        curve.solve(deadline_s)
-        if len(curve.points) == before:
-            return
-
-
-def _pairs(curve: Curve) -> list[tuple[CurvePoint, CurvePoint]]:
-    return list(zip(curve.points, curve.points[1:], strict=False))
+def _neighbours(curve: Curve) -> tuple[list[CurvePoint], list[CurvePoint]]:
+    """Left and right ends of the intervals between solved deadlines."""
+    return curve.points[:-1], curve.points[1:]
 
 
 def _corner(left: CurvePoint, right: CurvePoint) -> tuple[float, float]:

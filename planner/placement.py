@@ -1,80 +1,79 @@
 """Which iteration times the frontier's points get.
 
 Obligatory are the fastest, the max-clock baseline's own, that of least energy and that of the least energy-delay
-product. The others gather where the lower-bound curve bends. Each but the first two has a window of iteration times,
-in which it ends up where measured options happen to come closest to the bound.
+product. Of the other plans found, those are taken that bring the frontier closest to the bound: each in turn cuts
+off the largest area between the frontier and the chords of the points chosen so far, less what it lies above the
+bound itself. So points gather where the frontier bends, and where measured options happen to waste little.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from energyopt.planner.arrays import Flags, Floats, Ints
-from energyopt.planner.curve import Curve, bend, best_edp, close_in_on_edp, start_curve
-from energyopt.planner.formulations.interface import RelaxedSolver
-from energyopt.planner.problem import Problem
-from energyopt.planner.realisation.windows import Windows
+from energyopt.planner.curve import Curve, best_edp
+from energyopt.planner.realisation.pool import Pool
+from energyopt.planner.realisation.windows import Judge, Windows
 
-_REACH = 0.45  # share of the way to the neighbouring points that a point may move
-_SUBDIVISIONS = 4  # windows tried for each interval between points
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Placement:
-    """Deadlines wished for, [P] rising, and which of them are fixed."""
-
-    deadline_s: Floats
-    fixed: Flags
-
-    def windows(self) -> Windows:
-        """The window of each point."""
-        apart_s = _REACH * np.diff(self.deadline_s)
-        low_s = self.deadline_s - np.concatenate(([0.0], apart_s))
-        high_s = self.deadline_s + np.concatenate((apart_s, [0.0]))
-        return Windows(
-            low_s=np.where(self.fixed, self.deadline_s, low_s),
-            high_s=np.where(self.fixed, self.deadline_s, high_s),
-            fixed=self.fixed,
-        )
-
-    def grid(self) -> Windows:
-        """Small windows that cover everything, ending at the wished deadlines and evenly between them."""
-        left, right = self.deadline_s[:-1, None], self.deadline_s[1:, None]
-        between = left + (right - left) * (np.arange(_SUBDIVISIONS) / _SUBDIVISIONS)
-        high_s = np.unique(np.append(between.ravel(), self.deadline_s[-1]))
-        fixed = np.isin(high_s, self.deadline_s[self.fixed])
-        low_s = np.where(fixed, high_s, np.concatenate((high_s[:1], high_s[:-1])))
-        return Windows(low_s=low_s, high_s=high_s, fixed=fixed)
-
-    def best_in_windows(self, makespan_s: Floats, gap: Floats) -> Ints:
-        """For each point the index of the plan with the least gap among those in its window."""
-        windows = self.windows()
-        chosen = []
-        for low_s, high_s in zip(windows.low_s, windows.high_s, strict=True):
-            inside = (makespan_s >= low_s) & (makespan_s <= high_s)
-            chosen.append(int(np.where(inside, gap, np.inf).argmin()))
-        return np.array(chosen)
+_REACH = 0.45  # share of the way to the neighbouring points that a point may still move
+_WASTE = 0.5  # what a plan's distance to the bound counts against what it adds
 
 
-def place_points(
-    problem: Problem, solver: RelaxedSolver, baseline_s: float, count: int
-) -> tuple[Curve, Placement]:
-    """Trace the lower-bound curve and wish for `count` deadlines on it."""
-    curve = start_curve(problem, solver, baseline_s)
-    obligatory_s = {point.deadline_s for point in curve.points}
-    bend(curve, count)
-    wished_s = [point.deadline_s for point in curve.points]
-    close_in_on_edp(curve)
-    edp_s = best_edp(curve).deadline_s
-    if edp_s not in wished_s:
-        wished_s = _with(wished_s, edp_s, obligatory_s, count)
-    fixed = np.array([one in (wished_s[0], baseline_s) for one in wished_s])
-    return curve, Placement(deadline_s=np.array(wished_s), fixed=fixed)
+def grid_windows(curve: Curve, baseline_s: float, subdivisions: int) -> Windows:
+    """Small windows that cover the curve: `subdivisions` between neighbouring solved deadlines.
+
+    The fastest makespan and the baseline's get windows of their own, with fixed deadlines.
+    """
+    solved_s = np.array([point.deadline_s for point in curve.points])
+    share = np.arange(subdivisions) / subdivisions
+    between_s = solved_s[:-1, None] + np.diff(solved_s)[:, None] * share
+    high_s = np.unique(np.append(between_s.ravel(), solved_s[-1]))
+    fixed = np.isin(high_s, [solved_s[0], baseline_s])
+    low_s = np.concatenate((high_s[:1], high_s[:-1]))
+    return Windows(low_s=np.where(fixed, high_s, low_s), high_s=high_s, fixed=fixed)
 
 
-def _with(wished_s: list[float], added_s: float, obligatory_s: set[float], count: int) -> list[float]:
-    """Add a deadline; where that makes too many, drop the nearest that may go."""
-    free = [one for one in wished_s if one not in obligatory_s]
-    if len(wished_s) >= count and free:
-        wished_s = [one for one in wished_s if one != min(free, key=lambda other: abs(other - added_s))]
-    return sorted([*wished_s, added_s])
+def choose_plans(pool: Pool, judge: Judge, curve: Curve, count: int) -> Ints:
+    """Indices of the plans that become the frontier's points, at most `count`, fastest first."""
+    found = np.flatnonzero(np.isfinite(pool.gap))
+    time_s = np.where(pool.windows.fixed, pool.windows.high_s, pool.makespan_s)[found]
+    energy_j = judge.total_j(pool.effective_j[found], time_s)
+    order = np.argsort(time_s, kind="stable")
+    found, time_s, energy_j = found[order], time_s[order], energy_j[order]
+    waste_j = energy_j - energy_j / (1 + pool.gap[found])
+    chosen = _obligatory(pool.windows.fixed[found], time_s, energy_j, best_edp(curve).deadline_s)
+    while len(chosen) < min(count, len(found)):
+        worth = _worth(chosen, time_s, energy_j, waste_j)
+        chosen = sorted([*chosen, int(worth.argmax())])
+    return found[chosen]
+
+
+def point_windows(pool: Pool, chosen: Ints) -> Windows:
+    """The windows in which the chosen plans may still move."""
+    fixed = pool.windows.fixed[chosen]
+    time_s = np.where(fixed, pool.windows.high_s[chosen], pool.makespan_s[chosen])
+    apart_s = _REACH * np.diff(time_s)
+    return Windows(
+        low_s=np.where(fixed, time_s, time_s - np.concatenate(([0.0], apart_s))),
+        high_s=np.where(fixed, time_s, time_s + np.concatenate((apart_s, [0.0]))),
+        fixed=fixed,
+    )
+
+
+def _obligatory(fixed: Flags, time_s: Floats, energy_j: Floats, edp_s: float) -> list[int]:
+    """Fixed deadlines, the least energy, and the plan of least energy-delay product near the curve's."""
+    edp = np.where(np.abs(time_s - edp_s) <= 0.05 * edp_s, energy_j * time_s, np.inf)
+    return sorted({*np.flatnonzero(fixed).tolist(), int(energy_j.argmin()), int(edp.argmin())})
+
+
+def _worth(chosen: list[int], time_s: Floats, energy_j: Floats, waste_j: Floats) -> Floats:
+    """What each plan adds to the chosen ones; minus infinity for these themselves."""
+    chord_j = np.interp(time_s, time_s[chosen], energy_j[chosen])
+    gain_j = chord_j - energy_j - _WASTE * waste_j
+    right = np.clip(np.searchsorted(chosen, np.arange(len(time_s))), 1, max(len(chosen) - 1, 1))
+    right = np.minimum(right, len(chosen) - 1)
+    ends_s = time_s[chosen]
+    left_s, right_s = ends_s[np.maximum(right - 1, 0)], ends_s[right]
+    nearest_s = np.minimum(time_s - left_s, right_s - time_s)
+    positive = gain_j > 0
+    worth = np.where(positive, gain_j * (right_s - left_s), gain_j / np.maximum(nearest_s, 1e-9))
+    worth[chosen] = -np.inf
+    return worth

@@ -17,6 +17,7 @@ from energyopt.planner.paths import Paths
 from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey, Schedule
 
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Front:
     """The Pareto front of one key, fastest option first, times rising and effective energies falling."""

@@ -1,8 +1,8 @@
-"""From durations on hulls to measured options: rounding that holds the deadline, then a search that wins back slack.
+"""From durations on hulls to measured options: rounding that holds the deadline, then a search for lost slack.
 
-`sweeps` moves whole sets of plans through the graph, `rounding` turns time windows into plans with them, `pool` finds
-plans for many deadlines at once, `population` improves those of the deadlines that were chosen, and `variation` makes
-new plans from old ones.
+`sweeps` moves whole sets of plans through the graph, `rounding` turns time windows into plans with them, `seeds`
+and `pool` find plans for many deadlines at once, `population` improves those of the deadlines that were chosen, and
+`variation` makes new plans from old ones.
 """
 
-__all__ = ["pool", "population", "rounding", "sweeps", "variation"]
+__all__ = ["pool", "population", "rounding", "seeds", "sweeps", "variation", "windows"]

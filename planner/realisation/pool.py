@@ -14,11 +14,13 @@ import numpy as np
 from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.options import lower_hull
 from energyopt.planner.realisation.rounding import Rounded, Rounder, share_between
-from energyopt.planner.realisation.sweeps import GENTLE
 from energyopt.planner.realisation.variation import Variation
 from energyopt.planner.realisation.windows import Judge, Windows
 
-_SEED_FACTORS = np.array([0, 3, 5])
+_SPARE_STEPS = (0.0, 0.5, 1.0, 2.0, 4.0)  # spare time, in typical distances between options
+_ROUNDING_FACTORS = (0, 3, 5, 6)
+_SEED_FACTORS = (0, 5)
+_MIXING_ROUNDS = 3
 _NEAR = 8  # places in the pool that partners of a random mixture may be apart
 
 
@@ -42,23 +44,26 @@ class Workshop:
     judge: Judge
 
 
-def fill_pool(
-    workshop: Workshop, windows: Windows, seeds: Choices, static_w: float, rounds: int, width: int
-) -> Pool:
-    """Round the relaxed durations for each window, add seeds, then mix the plans `rounds` times, `width` ways each."""
+def fill_pool(workshop: Workshop, windows: Windows, seeds: tuple[Choices, Floats], width: int) -> Pool:
+    """Round the relaxed durations for each window, add seeds, then mix the plans, `width` ways for each window.
+
+    seeds: plans [n, W] and makespans [W] that they are meant for.
+    """
     pool = _seeded(workshop, _rounded(workshop, windows), seeds)
-    for number in range(rounds):
-        partners = _corners(pool, static_w) if number % 2 == 0 else _neighbours(pool, workshop.variation)
+    for number in range(_MIXING_ROUNDS):
+        partners = _corners(pool, workshop) if number % 2 == 0 else _neighbours(pool, workshop.variation)
         pool = _mixed(workshop, pool, partners, width)
     return pool
 
 
 def _rounded(workshop: Workshop, windows: Windows) -> Pool:
     count = len(windows.high_s)
-    window = np.repeat(np.arange(count), GENTLE)
-    factors = np.tile(np.arange(GENTLE), count)
+    ways = np.array([(spare, factor) for spare in _SPARE_STEPS for factor in _ROUNDING_FACTORS])
+    window = np.repeat(np.arange(count), len(ways))
+    spare_s = np.tile(ways[:, 0], count) * workshop.rounder.sweeper.step_s
+    factors = np.tile(ways[:, 1].astype(np.int64), count)
     rounded = workshop.rounder.round_relaxed(
-        windows.high_s[window], factors, (factors + 3) % GENTLE, ~windows.fixed[window]
+        windows.high_s[window], spare_s, factors, factors, ~windows.fixed[window]
     )
     empty = np.full(count, np.inf)
     none = np.zeros((len(rounded.choices), count), dtype=np.int16)
@@ -66,17 +71,20 @@ def _rounded(workshop: Workshop, windows: Windows) -> Pool:
     return _improved(workshop.judge, pool, window, rounded)
 
 
-def _seeded(workshop: Workshop, pool: Pool, seeds: Choices) -> Pool:
-    """The pool with seeds [n, P], each repaired for the time that it takes itself."""
+def _seeded(workshop: Workshop, pool: Pool, seeds: tuple[Choices, Floats]) -> Pool:
+    """The pool with seeds, each repaired for the time that it takes itself and for the one it was meant for."""
+    plans, meant_s = seeds
+    if not plans.shape[1]:
+        return pool
     sweeper = workshop.rounder.sweeper
-    makespan_s = sweeper.makespan_s(sweeper.time_s(seeds))
-    column = np.repeat(np.arange(seeds.shape[1]), len(_SEED_FACTORS))
-    factors = np.tile(_SEED_FACTORS, seeds.shape[1])
-    deadline_s = makespan_s[column] * (1 + 2e-9)
-    rounded = workshop.rounder.repair(
-        seeds[:, column], deadline_s, factors, factors, np.zeros(len(column), dtype=np.bool_)
-    )
-    return _adopted(workshop.judge, pool, rounded)
+    own_s = sweeper.makespan_s(sweeper.time_s(plans)) * (1 + 2e-9)
+    for factor in _SEED_FACTORS:
+        factors = np.full(plans.shape[1], factor)
+        for deadline_s in (own_s, meant_s):
+            fixed = np.zeros(plans.shape[1], dtype=np.bool_)
+            rounded = workshop.rounder.repair(plans, deadline_s, factors, factors, fixed)
+            pool = _adopted(workshop.judge, pool, rounded)
+    return pool
 
 
 def _adopted(judge: Judge, pool: Pool, rounded: Rounded) -> Pool:
@@ -122,10 +130,10 @@ def _improved(judge: Judge, pool: Pool, window: Ints, rounded: Rounded) -> Pool:
     )
 
 
-def _corners(pool: Pool, static_w: float) -> tuple[Ints, Ints]:
+def _corners(pool: Pool, workshop: Workshop) -> tuple[Ints, Ints]:
     """For each window the plans left and right of it on the pool's lower convex hull of total energy."""
     found = np.flatnonzero(np.isfinite(pool.gap))
-    energy_j = pool.effective_j[found] + static_w * pool.makespan_s[found]
+    energy_j = workshop.judge.total_j(pool.effective_j, pool.makespan_s)[found]
     corners = found[lower_hull(pool.makespan_s[found].tolist(), energy_j.tolist())]
     target = np.arange(len(pool.gap))
     right = np.searchsorted(corners, target, side="right")

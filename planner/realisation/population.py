@@ -23,14 +23,19 @@ class Population:
     """Q plans for each of D windows, best first."""
 
     def __init__(self, workshop: Workshop, windows: Windows, pool: Pool, members: int) -> None:
-        """Begin with one plan of the pool, itself for D windows, for each window."""
+        """Begin with the pool's best plans in each window, repeated where there are too few."""
         self._workshop = workshop
         self._windows = windows
-        self._choices = np.repeat(pool.choices[:, :, None], members, axis=2)  # [n, D, Q]
-        self._effective_j = np.repeat(pool.effective_j[:, None], members, axis=1)  # [D, Q]
-        self._makespan_s = np.repeat(pool.makespan_s[:, None], members, axis=1)  # [D, Q]
-        self._gap = np.repeat(pool.gap[:, None], members, axis=1)  # [D, Q]
-        self._claim = np.ones(len(pool.gap))
+        chosen = np.stack(
+            [_best_inside(workshop, windows, index, pool, members) for index in range(len(windows.high_s))]
+        )
+        self._choices = pool.choices[:, chosen]  # [n, D, Q]
+        self._effective_j = pool.effective_j[chosen]  # [D, Q]
+        self._makespan_s = pool.makespan_s[chosen]  # [D, Q]
+        window = np.repeat(np.arange(len(chosen)), members)
+        gap = workshop.judge.gap(windows, window, self._effective_j.ravel(), self._makespan_s.ravel())
+        self._gap = gap.reshape(chosen.shape)  # [D, Q]
+        self._claim = np.ones(len(chosen))
 
     def best(self) -> Pool:
         """The best plan of each window."""
@@ -89,11 +94,17 @@ class Population:
         with np.errstate(invalid="ignore"):
             copy = np.concatenate(([False], np.diff(ranked) <= _SAME_GAP))
         kept = np.concatenate((order[~copy], order[copy]))[: self._gap.shape[1]]
-        for mine, theirs in (
-            (self._choices, children.choices),
-            (self._effective_j, children.effective_j),
-            (self._makespan_s, children.makespan_s),
-        ):
-            both = np.concatenate((mine[..., target, :], theirs[..., columns]), axis=-1)
-            mine[..., target, :] = both[..., kept]
+        plans = np.concatenate((self._choices[:, target], children.choices[:, columns]), axis=1)
+        self._choices[:, target] = plans[:, kept]
+        self._effective_j[target] = np.append(self._effective_j[target], children.effective_j[columns])[kept]
+        self._makespan_s[target] = np.append(self._makespan_s[target], children.makespan_s[columns])[kept]
         self._gap[target] = gap[kept]
+
+
+def _best_inside(workshop: Workshop, windows: Windows, index: int, pool: Pool, members: int) -> Ints:
+    """Indices of the pool's plans in one window, best first."""
+    window = np.full(len(pool.gap), index)
+    gap = workshop.judge.gap(windows, window, pool.effective_j, pool.makespan_s)
+    order = np.argsort(gap, kind="stable")
+    found = max(int(np.isfinite(gap).sum()), 1)
+    return order[np.arange(members) % min(found, members)]

@@ -11,7 +11,7 @@ from energyopt.planner.arrays import Choices, Flags, Floats, Ints
 from energyopt.planner.curve import Curve
 from energyopt.planner.formulations.interface import Relaxed
 from energyopt.planner.problem import Problem
-from energyopt.planner.realisation.sweeps import GENTLE, Sweeper, price_tables
+from energyopt.planner.realisation.sweeps import Sweeper, price_tables
 
 _INSIDE = 1e-9  # relative distance that sweeps keep from a deadline, so that rounding cannot cross it
 
@@ -26,19 +26,29 @@ class Rounded:
 
 
 class Rounder:
-    """Turns relaxed solutions and disturbed plans into plans that meet their deadlines."""
+    """Turns relaxed solutions and disturbed plans into plans that meet their deadlines.
+
+    anchor_s [A] are the relaxed solutions' deadlines, relaxed_s [n, A] their durations.
+    """
 
     def __init__(self, problem: Problem, curve: Curve) -> None:
         self.sweeper = Sweeper(problem)
         order = self.sweeper.order
-        self._anchor_s = np.array([point.deadline_s for point in curve.points])
-        self._relaxed_s = np.stack([point.relaxed.duration_s[order] for point in curve.points], axis=1)
+        self.anchor_s = np.array([point.deadline_s for point in curve.points])
+        self.relaxed_s = np.stack([point.relaxed.duration_s[order] for point in curve.points], axis=1)
         prices = np.stack([_prices(problem, point.relaxed) for point in curve.points], axis=1)
         self._tables = price_tables(problem, self.sweeper, prices[order])
 
-    def round_relaxed(self, deadline_s: Floats, first: Ints, second: Ints, may_shrink: Flags) -> "Rounded":
-        """Plans for deadlines [W] from relaxed durations, interpolated between the anchors."""
-        latest_s = self.sweeper.latest_finish_s(self._interpolated_s(deadline_s), deadline_s * (1 - _INSIDE))
+    def round_relaxed(
+        self, deadline_s: Floats, spare_s: Floats, first: Ints, second: Ints, may_shrink: Flags
+    ) -> "Rounded":
+        """Plans for deadlines [W] from the relaxed durations for `spare_s` [W] less time.
+
+        The spare time goes around with the work: an operation may overrun its relaxed duration by that much as
+        long as others of its stage make up for it, so that options above and below alternate.
+        """
+        shortened_s = np.maximum(deadline_s - spare_s, self.anchor_s[0])
+        latest_s = self.sweeper.latest_finish_s(self._interpolated_s(shortened_s), deadline_s * (1 - _INSIDE))
         return self._settle(latest_s, deadline_s, (first, second), may_shrink)
 
     def repair(
@@ -46,7 +56,7 @@ class Rounder:
     ) -> "Rounded":
         """Plans [n, W] made to meet their deadlines [W] and to use the time that they leave.
 
-        first and second are the price factors of the first two sweeps, [W] or [n, W]; the last two use factor 0.
+        first and second are the price factors of the first two sweeps, [W] or [n, W]; the last one uses factor 0.
         may_shrink [W]: a plan that the first sweep finds to end early keeps that end as its deadline.
         """
         latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), deadline_s * (1 - _INSIDE))
@@ -55,37 +65,30 @@ class Rounder:
     def _settle(
         self, latest_s: Floats, deadline_s: Floats, factors: tuple[Ints, Ints], may_shrink: Flags
     ) -> "Rounded":
-        """Sweep forward and back twice."""
+        """Sweep forward, back and forward again, the last time with factor 0."""
         sweeper, tables = self.sweeper, self._tables
         anchor, limit_s = self._nearest_anchor(deadline_s), deadline_s * (1 - _INSIDE)
-        greedy = tables.rows(anchor, np.zeros_like(anchor))
         choices, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, factors[0]))
         limit_s = np.where(may_shrink, np.minimum(limit_s, finish_s.max(axis=0)), limit_s)
         start_s = finish_s - sweeper.time_s(choices)
         choices, start_s = sweeper.backward(start_s, limit_s, tables, tables.rows(anchor, factors[1]))
-        choices, finish_s = sweeper.forward(start_s + sweeper.time_s(choices), tables, greedy)
-        start_s = finish_s - sweeper.time_s(choices)
-        choices, start_s = sweeper.backward(start_s, limit_s, tables, greedy)
-        makespan_s = sweeper.makespan_s(sweeper.time_s(choices))
+        latest_s = start_s + sweeper.time_s(choices)
+        choices, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, np.zeros_like(anchor)))
+        makespan_s = finish_s.max(axis=0)
         effective_j = np.where(makespan_s > deadline_s, np.inf, sweeper.effective_j(choices))
         return Rounded(choices=choices, effective_j=effective_j, makespan_s=makespan_s)
 
     def _interpolated_s(self, deadline_s: Floats) -> Floats:
-        right = np.minimum(np.searchsorted(self._anchor_s, deadline_s), len(self._anchor_s) - 1)
+        right = np.minimum(np.searchsorted(self.anchor_s, deadline_s), len(self.anchor_s) - 1)
         left = np.maximum(right - 1, 0)
-        share = share_between(self._anchor_s[left], self._anchor_s[right], deadline_s)
-        return self._relaxed_s[:, left] * (1 - share) + self._relaxed_s[:, right] * share
+        share = share_between(self.anchor_s[left], self.anchor_s[right], deadline_s)
+        return self.relaxed_s[:, left] * (1 - share) + self.relaxed_s[:, right] * share
 
     def _nearest_anchor(self, deadline_s: Floats) -> Ints:
-        right = np.minimum(np.searchsorted(self._anchor_s, deadline_s), len(self._anchor_s) - 1)
+        right = np.minimum(np.searchsorted(self.anchor_s, deadline_s), len(self.anchor_s) - 1)
         left = np.maximum(right - 1, 0)
-        closer = np.abs(self._anchor_s[left] - deadline_s) < np.abs(self._anchor_s[right] - deadline_s)
+        closer = np.abs(self.anchor_s[left] - deadline_s) < np.abs(self.anchor_s[right] - deadline_s)
         return np.where(closer, left, right)
-
-
-def gentle_factors(count: int, shift: int = 0) -> Ints:
-    """The factors meant for rounding, in turn."""
-    return np.asarray((np.arange(count) + shift) % GENTLE)
 
 
 def share_between(left: Floats, right: Floats, value: Floats) -> Floats:

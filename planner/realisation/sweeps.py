@@ -17,7 +17,6 @@ options of the longest front, A anchors (relaxed solutions that give prices), R 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.problem import Problem
@@ -42,6 +41,8 @@ class Sweeper:
         self.width = max(len(front.time_s) for front in problem.fronts)
         self._time_FK = _padded([front.time_s for front in problem.fronts], self.width)
         self._effective_FK = _padded([front.effective_j for front in problem.fronts], self.width)
+        steps_s = np.concatenate([np.diff(front.time_s) for front in problem.fronts])
+        self.step_s = float(np.median(steps_s)) if len(steps_s) else 0.0
         self._tolerance_s = _ROUNDING * problem.paths.makespan_s(problem.fastest_s)
 
     def time_s(self, choices: Choices) -> Floats:
@@ -53,9 +54,7 @@ class Sweeper:
         chosen = self._effective_FK[self.front_of[:, None], choices]
         return np.asarray(chosen.sum(axis=0))
 
-    def forward(
-        self, latest_finish_s: Floats, tables: "PriceTables", rows: NDArray[np.int64]
-    ) -> tuple[Choices, Floats]:
+    def forward(self, latest_finish_s: Floats, tables: "PriceTables", rows: Ints) -> tuple[Choices, Floats]:
         """Choose from the first operation on; return choices and finish times, both [n, W].
 
         rows: table rows from `PriceTables.rows`, [W] or [n, W]. An operation for which nothing fits takes its
@@ -65,25 +64,32 @@ class Sweeper:
         choices, finish_s = np.empty((n, width), dtype=np.int16), np.empty((n, width))
         limit_s = latest_finish_s + self._tolerance_s
         origin = np.zeros(width)
-        for op in range(n):
+        row_of = np.broadcast_to(rows, (n, width))
+        for op, (times_s, best) in enumerate(zip(self._times, tables.best, strict=True)):
             start_s = _latest(finish_s, self._before[op], origin)
-            chosen = tables.choose(op, self._times[op], limit_s[op] - start_s, rows)
+            fitting = times_s.searchsorted(limit_s[op] - start_s, side="right")
+            fitting += row_of[op]
+            chosen = best.take(fitting)
             choices[op] = chosen
-            np.add(start_s, self._times[op].take(chosen), out=finish_s[op])
+            np.add(start_s, times_s.take(chosen), out=finish_s[op])
         return choices, finish_s
 
     def backward(
-        self, earliest_start_s: Floats, deadline_s: Floats, tables: "PriceTables", rows: NDArray[np.int64]
+        self, earliest_start_s: Floats, deadline_s: Floats, tables: "PriceTables", rows: Ints
     ) -> tuple[Choices, Floats]:
         """Choose from the last operation back; return choices and start times, both [n, W]."""
         n, width = earliest_start_s.shape
         choices, start_s = np.empty((n, width), dtype=np.int16), np.empty((n, width))
         limit_s = earliest_start_s - self._tolerance_s
+        row_of = np.broadcast_to(rows, (n, width))
         for op in range(n - 1, -1, -1):
+            times_s = self._times[op]
             end_s = _earliest(start_s, self._after[op], deadline_s)
-            chosen = tables.choose(op, self._times[op], end_s - limit_s[op], rows)
+            fitting = times_s.searchsorted(end_s - limit_s[op], side="right")
+            fitting += row_of[op]
+            chosen = tables.best[op].take(fitting)
             choices[op] = chosen
-            np.subtract(end_s, self._times[op].take(chosen), out=start_s[op])
+            np.subtract(end_s, times_s.take(chosen), out=start_s[op])
         return choices, start_s
 
     def latest_finish_s(self, time_s: Floats, deadline_s: Floats) -> Floats:
@@ -113,12 +119,6 @@ class PriceTables:
     def rows(self, anchor: Ints, factor: Ints) -> Ints:
         """Where the rows of given anchors and factors begin; the arguments broadcast."""
         return np.asarray((anchor * len(FACTORS) + factor) * (self.options + 1))
-
-    def choose(self, op: int, time_s: Floats, available_s: Floats, rows: Ints) -> Choices:
-        """The option that each plan takes when it has `available_s` for an operation, [W]."""
-        fitting = time_s.searchsorted(available_s, side="right")
-        chosen: Choices = self.best[op].take((rows[op] if rows.ndim == 2 else rows) + fitting)
-        return chosen
 
 
 def price_tables(problem: Problem, sweeper: Sweeper, price_w: Floats) -> PriceTables:

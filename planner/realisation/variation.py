@@ -29,7 +29,9 @@ class Variation:
         self._microbatch = np.array([op.microbatch for op in ops], dtype=np.float64)[order, None]
         self._place = np.array(places, dtype=np.float64)[order, None]
         self._slope = self._place / max(self._stages - 1, 1) - 0.5
-        self._backward = np.array([op.kind is not OpKind.FORWARD for op in ops], dtype=np.float64)[order, None]
+        self._backward = np.array([op.kind is not OpKind.FORWARD for op in ops], dtype=np.float64)[
+            order, None
+        ]
 
     def gentle(self, count: int) -> Ints:
         """Random price factors for rounding, [W]."""

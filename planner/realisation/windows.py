@@ -35,9 +35,13 @@ class Judge:
     def gap(self, windows: Windows, window: Ints, effective_j: Floats, makespan_s: Floats) -> Floats:
         """The gaps of plans [W] in their windows [W]; infinite where a plan ends outside its window."""
         time_s = np.where(windows.fixed[window], windows.high_s[window], makespan_s)
-        gap = (effective_j + self._static_w * time_s) / self.estimate_j(time_s) - 1
+        gap = self.total_j(effective_j, time_s) / self.estimate_j(time_s) - 1
         inside = (makespan_s <= windows.high_s[window]) & (time_s >= windows.low_s[window])
         return np.where(inside, gap, np.inf)
+
+    def total_j(self, effective_j: Floats, makespan_s: Floats) -> Floats:
+        """Energy of plans with static energy, [W]."""
+        return effective_j + self._static_w * makespan_s
 
     def estimate_j(self, makespan_s: Floats) -> Floats:
         """The lower-bound curve [W], halfway between its certified tangents and its chords.

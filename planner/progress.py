@@ -1,0 +1,15 @@
+"""How long work tells that it is getting on."""
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Receives the name of the step at work and the share of the whole that is done, 0 to 1."""
+
+    def __call__(self, step: str, share: float) -> None:
+        """Called now and then, with growing shares."""
+
+
+def silent(step: str, share: float) -> None:
+    """Tell nobody."""
+    del step, share

@@ -1,0 +1,89 @@
+"""From a problem to plans near its lower bound: trace the curve, fill a pool, choose points, improve them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from energyopt.planner.arrays import Choices, Floats, Ints
+from energyopt.planner.curve import Curve, trace_curve
+from energyopt.planner.formulations.highs import HighsRelaxedSolver
+from energyopt.planner.placement import choose_plans, grid_windows, point_windows
+from energyopt.planner.problem import Problem
+from energyopt.planner.progress import Progress
+from energyopt.planner.realisation.pool import Workshop, fill_pool
+from energyopt.planner.realisation.population import Population
+from energyopt.planner.realisation.rounding import Rounder
+from energyopt.planner.realisation.seeds import seed_plans
+from energyopt.planner.realisation.variation import Variation
+from energyopt.planner.realisation.windows import Judge
+
+_FEWEST_ANCHORS = 20
+_SEED_PERIODS = 96
+_MIXTURES = 16  # plans mixed for each window and round
+_MEMBERS, _CHILDREN, _ACTIVE = 16, 64, 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Effort:
+    """How long to search: windows between neighbouring solved deadlines, and rounds of breeding."""
+
+    subdivisions: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solved:
+    """The curve with a solution at each plan's makespan, and the plans: choices [n, P] as in `Schedule.ops`."""
+
+    curve: Curve
+    choices: Ints
+
+
+def effort_for(n_ops: int) -> Effort:
+    """Small problems are searched longer; the time for a frontier grows less than the number of operations."""
+    if n_ops <= 1000:
+        return Effort(subdivisions=10, rounds=90)
+    return Effort(subdivisions=6, rounds=60)
+
+
+def solve_frontier(problem: Problem, baseline_s: float, points: int, progress: Progress) -> Solved:
+    """Find at most `points` plans between the fastest makespan and that of least energy.
+
+    baseline_s is the max-clock baseline's makespan, for which a plan is always among them if it lies between.
+    """
+    progress("lower-bound curve", 0.0)
+    curve = trace_curve(problem, HighsRelaxedSolver(problem), baseline_s, max(points, _FEWEST_ANCHORS))
+    plans = _search(problem, curve, baseline_s, points, progress)
+    progress("bounds at the plans' own times", 0.95)
+    choices = np.empty((problem.n_ops, plans.shape[1]), dtype=np.int64)
+    choices[problem.graph.order] = plans
+    makespans_s = [
+        problem.paths.makespan_s(_times_s(problem, choices[:, column])) for column in range(choices.shape[1])
+    ]
+    curve.solve(makespans_s)
+    return Solved(curve=curve, choices=choices)
+
+
+def _search(problem: Problem, curve: Curve, baseline_s: float, points: int, progress: Progress) -> Choices:
+    """Plans [n, P] in topological order."""
+    effort = effort_for(problem.n_ops)
+    rounder = Rounder(problem, curve)
+    variation = Variation(problem, rounder.sweeper.order)
+    workshop = Workshop(rounder=rounder, variation=variation, judge=Judge(curve, problem.static_power_w))
+    progress("rounding to measured options", 0.3)
+    seeds = seed_plans(problem, rounder, _SEED_PERIODS)
+    pool = fill_pool(workshop, grid_windows(curve, baseline_s, effort.subdivisions), seeds, _MIXTURES)
+    chosen = choose_plans(pool, workshop.judge, curve, points)
+    windows = point_windows(pool, chosen)
+    population = Population(workshop, windows, pool, _MEMBERS)
+    for number in range(effort.rounds):
+        progress("winning back slack", 0.45 + 0.5 * number / effort.rounds)
+        population.breed(min(_ACTIVE, len(chosen)), _CHILDREN)
+    return population.best().choices
+
+
+def _times_s(problem: Problem, choices: Ints) -> Floats:
+    rows = (
+        problem.fronts[front].time_s[choice] for front, choice in zip(problem.front_of, choices, strict=True)
+    )
+    return np.fromiter(rows, np.float64, problem.n_ops)
