@@ -23,8 +23,8 @@ test: $(STAMP) ## the whole test suite
 	@$(BIN)/pytest -n auto
 
 lint: $(STAMP) ## ruff and mypy
-	@$(BIN)/ruff check $(SOURCES) tests benchmarks
-	@$(BIN)/ruff format --check $(SOURCES) tests benchmarks
+	@$(BIN)/ruff check $(SOURCES) tests benchmarks examples
+	@$(BIN)/ruff format --check $(SOURCES) tests benchmarks examples
 	@$(BIN)/mypy
 
 format: $(STAMP)

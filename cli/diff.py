@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyopt.cli import output
+from energyopt.cli.targets import refuse_overwrite
 from energyopt.planner.diff.comparable import Allowance
 from energyopt.planner.diff.formats import RENDERERS, Format
 from energyopt.planner.diff.interface import Report
@@ -49,7 +50,7 @@ _Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to wr
 
 def register(app: typer.Typer) -> None:
     """Add the command `diff`."""
-    app.command("diff", help=HELP)(diff)
+    app.command("diff", help=HELP, short_help="Compare two plans or frontiers; exit 1 where NEW is worse.")(diff)
 
 
 def diff(
@@ -119,7 +120,6 @@ def _deliver(text: str, report: Report, destination: Path | None, inputs: tuple[
         return
     from energyopt.schemas.files import write_bytes
 
-    if any(destination.exists() and destination.samefile(one) for one in inputs):
-        raise RequestError(f"{destination} is one of the files that are compared; give another one to -o")
+    refuse_overwrite(destination, *inputs)
     write_bytes(destination, text.encode())
     output.say(f"wrote {destination}: {report.verdict()}")

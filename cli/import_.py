@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyopt.cli import output
+from energyopt.cli.targets import refuse_overwrite
 from energyopt.profiler.importers.units import EnergyUnit, TimeUnit
-from energyopt.schemas.errors import EnergyoptError
 
 if TYPE_CHECKING:
     from energyopt.profiler.importers.interface import Coverage, ImportedProfile
@@ -53,7 +53,7 @@ def lowtime(
     from energyopt.profiler.importers.lowtime import read_lowtime_csv
     from energyopt.schemas.profile import write_profile
 
-    _refuse_overwrite(source, destination)
+    refuse_overwrite(destination, source)
     imported = read_lowtime_csv(
         source,
         device_name=gpu,
@@ -79,7 +79,7 @@ def zeus(source: _Source, destination: _Output, gpu: _Gpu) -> None:
     from energyopt.applier.zeus import plan_from_zeus
     from energyopt.schemas.plan import write_plan
 
-    _refuse_overwrite(source, destination)
+    refuse_overwrite(destination, source)
     plan = plan_from_zeus(source, device_name=gpu)
     write_plan(destination, plan)
     job = plan.pipeline
@@ -87,11 +87,6 @@ def zeus(source: _Source, destination: _Output, gpu: _Gpu) -> None:
         f"wrote {destination}: {job.stages} stages, {job.microbatches} microbatches, {job.schedule}; "
         "a frequency plan predicts neither time nor energy"
     )
-
-
-def _refuse_overwrite(source: Path, destination: Path) -> None:
-    if source.exists() and destination.exists() and source.samefile(destination):
-        raise EnergyoptError(f"{destination} is the file that is read; give another one to -o")
 
 
 def _print_coverage(imported: "ImportedProfile", as_json: bool) -> None:
@@ -109,7 +104,7 @@ def _print_coverage(imported: "ImportedProfile", as_json: bool) -> None:
         output.data(canonical_json(found))
         return
     columns = ("stage", "instruction", "clocks", "lowest MHz", "highest MHz", "GPUs", "missing")
-    output.table(columns, [_coverage_row(one) for one in imported.coverage])
+    output.table(columns, [_coverage_row(one) for one in imported.coverage], "coverage")
 
 
 def _coverage_row(one: "Coverage") -> tuple[str, ...]:

@@ -57,6 +57,8 @@ def main(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, prog_name="energyopt", standalone_mode=False)
         sys.stdout.flush()
+        if code == INTERRUPTED:  # how newer versions of the parser report Ctrl-C; older ones raise
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except EnergyoptError as error:
         return _complain(f"energyopt: {error}", 2)

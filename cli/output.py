@@ -2,12 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-WIDE = 10_000  # columns; a table that is piped is never cut
 
 
 def data(text: str) -> None:
@@ -25,22 +19,24 @@ def warn(text: str) -> None:
     print(f"warning: {text}", file=sys.stderr)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """Print a table to standard output; the first column is left-aligned, the others right-aligned."""
-    from rich.table import Table
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    """Print a table to standard output, its first column left-aligned and the others right-aligned.
 
-    drawn = Table(title=title, title_justify="left", title_style="", box=None, pad_edge=False)
+    On a terminal, columns that do not fit are folded; anywhere else nothing is ever cut.
+    """
+    if not sys.stdout.isatty():
+        from energyopt.planner.tables import Table, plain
+
+        data(plain(Table(title=title, columns=tuple(columns), rows=tuple(map(tuple, rows)))))
+        return
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(box=None, pad_edge=False)
     for index, name in enumerate(columns):
-        drawn.add_column(name, justify="left" if index == 0 else "right", overflow="fold", no_wrap=True)
+        drawn.add_column(name, justify="right" if index else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*row)
-    print_table(drawn)
-
-
-def print_table(drawn: "Table") -> None:
-    """Print a rich table, as wide as it needs to be when standard output is not a terminal."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else WIDE
-    console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
+    console.print(title)
     console.print(drawn)

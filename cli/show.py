@@ -33,7 +33,7 @@ _Timeline = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command `show`."""
-    app.command("show")(show)
+    app.command("show", short_help="Show any file of this tool, as tables, JSON or a picture.")(show)
 
 
 def show(file: _File, *, as_json: _Json = False, plot: _Plot = None, timeline: _Timeline = None) -> int:
@@ -72,18 +72,19 @@ def _show_frontier(file: Path, plot: Path | None, timeline: tuple[str, Path] | N
 
     frontier = read_frontier(file)
     if plot is not None or timeline is not None:
-        _draw(frontier, file, plot, timeline)
+        _draw(frontier, plot, timeline)
     return frontier_to_json(frontier), frontier_tables(frontier)
 
 
-def _draw(frontier: "Frontier", file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> None:
+def _draw(frontier: "Frontier", plot: Path | None, timeline: tuple[str, Path] | None) -> None:
     """Check the whole request before the first picture is drawn."""
     from energyopt.planner.plots.canvas import check_suffix, save
+    from energyopt.planner.selection import by_name
 
     for image in (plot, timeline[1] if timeline else None):
         if image is not None:
             check_suffix(image)
-    index = None if timeline is None else point_index(frontier, timeline[0], file)
+    index = None if timeline is None else by_name(frontier, timeline[0]).index
     if plot is not None:
         from energyopt.planner.plots.frontier_plot import draw_frontier
 
@@ -94,25 +95,6 @@ def _draw(frontier: "Frontier", file: Path, plot: Path | None, timeline: tuple[s
 
         save(draw_timeline(frontier, index), timeline[1])
         output.say(f"wrote {timeline[1]}")
-
-
-def point_index(frontier: "Frontier", wanted: str, file: Path) -> int:
-    """The number of the point that a user names by number or by name.
-
-    Raises:
-        RequestError: there is no such point; the text lists what there is.
-    """
-    count = len(frontier.points)
-    if wanted.isascii() and wanted.isdigit() and int(wanted) < count:
-        return int(wanted)
-    for index, point in enumerate(frontier.points):
-        if wanted in point.names:
-            return index
-    names = [name for point in frontier.points for name in point.names]
-    known = f"0 to {count - 1}" if count else "none"
-    raise RequestError(
-        f"{file} has no point {wanted!r}; there are {known}{''.join(f', {name}' for name in names)}"
-    )
 
 
 def _refuse_pictures(file: Path, kind: str, plot: Path | None, timeline: tuple[str, Path] | None) -> None:

@@ -2,7 +2,7 @@
 
 Read `frontier` first: it takes a profile and a schedule to a frontier. `problem` is what the others share;
 `formulations` relax it, `curve` traces the lower bound that `certificate` proves, `realisation` finds plans of
-measured options close to it, `placement` chooses among them, and `simulation` recomputes every number independently.
+measured options close to it, `placement` chooses among them, and `simulation` recomputes every number on its own.
 """
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "formulations",
     "frontier",
     "graph",
+    "job",
     "options",
     "paths",
     "placement",

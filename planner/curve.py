@@ -58,9 +58,11 @@ class Curve:
                 self._add(self._solver.solve(deadline_s), deadline_s)
 
     def solve_free(self) -> None:
-        """Solve for the least total energy."""
+        """Solve for the least total energy; its deadline is never below the fastest makespan by rounding."""
         relaxed = self._solver.solve_free()
-        self._add(relaxed, relaxed.makespan_s)
+        fastest_s = self._problem.paths.makespan_s(self._problem.fastest_s)
+        is_fastest = relaxed.makespan_s <= fastest_s * (1 + _SAME_TIME)
+        self._add(relaxed, fastest_s if is_fastest else relaxed.makespan_s)
 
     def bound_j(self, makespan_s: float) -> float:
         """The best certified lower bound on the energy of a plan of this makespan, static energy included."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
 from energyopt.planner.graph import build_graph
-from energyopt.planner.options import OptionTable, measured_options
+from energyopt.planner.options import measured_options
 from energyopt.planner.problem import Problem, build_problem
 from energyopt.planner.progress import Progress, silent
 from energyopt.planner.simulation import iteration_energy_j, simulate
@@ -64,15 +64,6 @@ def plan_frontier(
         single_clocks=single_clock_baselines(problem, gpus_per_stage),
         points=_named(_undominated(found), max_clock),
     )
-
-
-def negative_options(table: OptionTable, wait_power_w: float) -> list[str]:
-    """The keys that have an option which draws less than the wait power: a sign of a wrong wait power."""
-    return [
-        str(key)
-        for key, options in table.items()
-        if any(option.energy_j < wait_power_w * option.time_s for option in options)
-    ]
 
 
 def _point(

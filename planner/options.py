@@ -28,6 +28,17 @@ def measured_options(profile: Profile, keys: Iterable[OpKey]) -> OptionTable:
     return {key: _options_of(key, _serving_rows(rows, key)) for key in sorted(set(keys))}
 
 
+def draws_less_than_waiting(profile: Profile) -> list[str]:
+    """Which operations have a row that draws less than the wait power: a sign of a wrong wait power."""
+    wait_w = profile.metadata.wait_power_w
+    found = {
+        (row.stage or 0, row.chunk or 0, row.op)
+        for row in profile.rows
+        if row.level is Level.OP and row.invalid is None and row.energy_j < wait_w * row.time_s
+    }
+    return [str(OpKey(*key)) for key in sorted(found)]
+
+
 def pareto_front(options: Sequence[Option], wait_power_w: float) -> tuple[Option, ...]:
     """The options that no other beats in time and effective energy, fastest first.
 

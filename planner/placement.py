@@ -10,24 +10,32 @@ import numpy as np
 
 from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.curve import Curve, best_edp
+from energyopt.planner.problem import Problem
 from energyopt.planner.realisation.pool import Pool
 from energyopt.planner.realisation.windows import Judge, Windows
 
 _REACH = 0.45  # share of the way to the neighbouring points that a point may still move
+_SAME_TIME = 1e-9  # relative distance below which two deadlines are one
+_BEYOND = 2e-9  # relative distance past a plan's makespan at which sweeps find the plan
 _WASTE = 0.5  # what a plan's distance to the bound counts against what it adds
 
 
-def grid_windows(curve: Curve, baseline_s: float, subdivisions: int) -> Windows:
+def grid_windows(problem: Problem, curve: Curve, baseline_s: float, subdivisions: int) -> Windows:
     """Small windows that cover the curve: `subdivisions` between neighbouring solved deadlines.
 
-    The fastest makespan and the baseline's get windows of their own, with fixed deadlines.
+    They go on beyond the last solution, for the plan of least energy may take longer than the relaxed one. The
+    fastest makespan and the baseline's get windows of their own, with fixed deadlines.
     """
     solved_s = np.array([point.deadline_s for point in curve.points])
+    reach_s = _reach_s(problem, curve)
+    inner_s = solved_s if reach_s > solved_s[-1] * (1 + _SAME_TIME) else solved_s[:-1]
+    ends_s = np.append(inner_s if len(inner_s) else solved_s, reach_s * (1 + _BEYOND))
     share = np.arange(subdivisions) / subdivisions
-    between_s = solved_s[:-1, None] + np.diff(solved_s)[:, None] * share
-    high_s = np.unique(np.append(between_s.ravel(), solved_s[-1]))
-    fixed = np.isin(high_s, [solved_s[0], baseline_s])
-    low_s = np.concatenate((high_s[:1], high_s[:-1]))
+    between_s = ends_s[:-1, None] + np.diff(ends_s)[:, None] * share
+    high_s = np.unique(np.append(between_s.ravel(), ends_s[-1]))
+    high_s = np.where(np.abs(high_s - baseline_s) <= _SAME_TIME * baseline_s, baseline_s, high_s)
+    fixed = (high_s == solved_s[0]) | ((high_s == baseline_s) & (baseline_s <= solved_s[-1]))
+    low_s = np.concatenate((high_s[:1], high_s[:-1])) * (1 - _BEYOND)
     return Windows(low_s=np.where(fixed, high_s, low_s), high_s=high_s, fixed=fixed)
 
 
@@ -53,9 +61,28 @@ def point_windows(pool: Pool, chosen: Ints) -> Windows:
     apart_s = _REACH * np.diff(time_s)
     return Windows(
         low_s=np.where(fixed, time_s, time_s - np.concatenate(([0.0], apart_s))),
-        high_s=np.where(fixed, time_s, time_s + np.concatenate((apart_s, [0.0]))),
+        high_s=np.where(fixed, time_s, time_s + np.concatenate((apart_s, [_BEYOND * time_s[-1]]))),
         fixed=fixed,
     )
+
+
+def _reach_s(problem: Problem, curve: Curve) -> float:
+    """The makespan from which on waiting alone makes every plan dearer than one that is easily found.
+
+    That one is the last relaxed solution with each duration rounded up to a measured option.
+    """
+    last = curve.points[-1]
+    slowest_s, rounded_s, rounded_j, least_j = (np.empty(problem.n_ops) for _ in range(4))
+    for index, front in enumerate(problem.fronts):
+        ops = problem.front_of == index
+        choices = np.searchsorted(front.time_s, last.relaxed.duration_s[ops] * (1 - _SAME_TIME))
+        rounded_s[ops], rounded_j[ops] = front.time_s[choices], front.effective_j[choices]
+        slowest_s[ops], least_j[ops] = front.time_s[-1], front.effective_j[-1]
+    reach_s = problem.paths.makespan_s(slowest_s)
+    if problem.static_power_w > 0:
+        excess_j = float((rounded_j - least_j).sum())
+        reach_s = min(reach_s, problem.paths.makespan_s(rounded_s) + excess_j / problem.static_power_w)
+    return max(reach_s, last.deadline_s)
 
 
 def _obligatory(fixed: Flags, time_s: Floats, energy_j: Floats, edp_s: float) -> list[int]:

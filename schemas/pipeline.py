@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,3 @@ def same_job(left: Pipeline, right: Pipeline) -> str | None:
         if field.name not in _TIMES and one != other:
             return f"{field.name}: {one} and {other}"
     return None
-
-
-def with_settings(pipeline: Pipeline, **settings: Any) -> Pipeline:
-    """A copy with some settings replaced."""
-    return replace(pipeline, **settings)

@@ -34,7 +34,7 @@ class Population:
         self._makespan_s = pool.makespan_s[chosen]  # [D, Q]
         window = np.repeat(np.arange(len(chosen)), members)
         gap = workshop.judge.gap(windows, window, self._effective_j.ravel(), self._makespan_s.ravel())
-        self._gap = gap.reshape(chosen.shape)  # [D, Q]
+        self._gap: Floats = gap.reshape(chosen.shape)  # [D, Q]
         self._claim = np.ones(len(chosen))
 
     def best(self) -> Pool:

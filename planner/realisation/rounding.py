@@ -13,7 +13,7 @@ from energyopt.planner.formulations.interface import Relaxed
 from energyopt.planner.problem import Problem
 from energyopt.planner.realisation.sweeps import Sweeper, price_tables
 
-_INSIDE = 1e-9  # relative distance that sweeps keep from a deadline, so that rounding cannot cross it
+_INSIDE = 1e-9  # relative distance that some sweeps keep from a deadline, so that rounding cannot cross it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class Rounder:
         long as others of its stage make up for it, so that options above and below alternate.
         """
         shortened_s = np.maximum(deadline_s - spare_s, self.anchor_s[0])
-        latest_s = self.sweeper.latest_finish_s(self._interpolated_s(shortened_s), deadline_s * (1 - _INSIDE))
+        latest_s = self.sweeper.latest_finish_s(self._interpolated_s(shortened_s), _limit_s(deadline_s))
         return self._settle(latest_s, deadline_s, (first, second), may_shrink)
 
     def repair(
@@ -59,7 +59,7 @@ class Rounder:
         first and second are the price factors of the first two sweeps, [W] or [n, W]; the last one uses factor 0.
         may_shrink [W]: a plan that the first sweep finds to end early keeps that end as its deadline.
         """
-        latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), deadline_s * (1 - _INSIDE))
+        latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), _limit_s(deadline_s))
         return self._settle(latest_s, deadline_s, (first, second), may_shrink)
 
     def _settle(
@@ -67,7 +67,7 @@ class Rounder:
     ) -> "Rounded":
         """Sweep forward, back and forward again, the last time with factor 0."""
         sweeper, tables = self.sweeper, self._tables
-        anchor, limit_s = self._nearest_anchor(deadline_s), deadline_s * (1 - _INSIDE)
+        anchor, limit_s = self._nearest_anchor(deadline_s), _limit_s(deadline_s)
         choices, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, factors[0]))
         limit_s = np.where(may_shrink, np.minimum(limit_s, finish_s.max(axis=0)), limit_s)
         start_s = finish_s - sweeper.time_s(choices)
@@ -81,7 +81,7 @@ class Rounder:
     def _interpolated_s(self, deadline_s: Floats) -> Floats:
         right = np.minimum(np.searchsorted(self.anchor_s, deadline_s), len(self.anchor_s) - 1)
         left = np.maximum(right - 1, 0)
-        share = share_between(self.anchor_s[left], self.anchor_s[right], deadline_s)
+        share = np.minimum(share_between(self.anchor_s[left], self.anchor_s[right], deadline_s), 1.0)
         return self.relaxed_s[:, left] * (1 - share) + self.relaxed_s[:, right] * share
 
     def _nearest_anchor(self, deadline_s: Floats) -> Ints:
@@ -95,6 +95,15 @@ def share_between(left: Floats, right: Floats, value: Floats) -> Floats:
     """How far `value` lies on the way from left to right, 0 where they are the same."""
     width = right - left
     return np.where(width > 0, (value - left) / np.where(width > 0, width, 1.0), 0.0)
+
+
+def _limit_s(deadline_s: Floats) -> Floats:
+    """What sweeps aim at, [W]: two columns of four just inside the deadline, the others at the deadline itself.
+
+    A plan that ends exactly there is found by the latter; where rounding takes them past it, the former hold.
+    """
+    keeps_off = np.arange(len(deadline_s)) // 2 % 2
+    return np.asarray(deadline_s * (1 - _INSIDE * keeps_off))
 
 
 def _prices(problem: Problem, relaxed: Relaxed) -> Floats:

@@ -28,7 +28,7 @@ NOISE = 1e-9  # relative; a single clock as fast as a point up to this is as fas
 
 def frontier_tables(frontier: "Frontier") -> tuple[Table, ...]:
     """The job, the baselines and the points; every total says how many GPUs it covers."""
-    return _header(frontier), _baselines(frontier), _points(frontier)
+    return _header(frontier), _baselines(frontier), points_table(frontier)
 
 
 def job_title(frontier: "Frontier") -> str:
@@ -74,7 +74,8 @@ def _baseline(one: "Baseline") -> tuple[str, str, str]:
     return clock, number(one.iteration_time_s, "s"), number(one.energy_j, "J")
 
 
-def _points(frontier: "Frontier") -> Table:
+def points_table(frontier: "Frontier") -> Table:
+    """One row for each point, beside both baselines."""
     rows = (_point(frontier, index, point) for index, point in enumerate(frontier.points))
     return Table(title=f"points ({gpus(frontier.gpus)})", columns=POINT_COLUMNS, rows=tuple(rows))
 

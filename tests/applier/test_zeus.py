@@ -12,7 +12,6 @@ from energyopt.applier.zeus import plan_from_zeus, read_zeus_list, zeus_text
 from energyopt.schemas.errors import FileFormatError, RequestError
 from energyopt.schemas.nodes import Node
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.pipeline import with_settings
 from energyopt.schemas.plan import Plan, plan_from_json, plan_to_json
 
 F, B = OpKind.FORWARD, OpKind.BACKWARD
@@ -60,7 +59,7 @@ def test_a_device_name_cannot_smuggle_lines_in(small_plan: Plan) -> None:
 
 
 def test_plans_that_zeus_cannot_express(small_plan: Plan) -> None:
-    chunked = replace(small_plan, pipeline=with_settings(small_plan.pipeline, chunks_per_stage=2))
+    chunked = replace(small_plan, pipeline=replace(small_plan.pipeline, chunks_per_stage=2))
     with pytest.raises(RequestError, match="one model chunk per stage, this plan has 2"):
         zeus_text(chunked)
 

@@ -179,7 +179,7 @@ def test_an_input_is_never_overwritten(
 ) -> None:
     before = worse.read_bytes()
     assert run(old, worse, "-o", worse) == 2
-    assert "one of the files that are compared" in _refusal(capsys)
+    assert "is an input of this command" in _refusal(capsys)
     assert worse.read_bytes() == before
 
 

@@ -43,7 +43,8 @@ ABOUT = ("--gpu", "A100", "--wait-power-w", "83.64", "--time-unit", "ms", "--ene
 def test_lowtime_table(run: Run, source: Path, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("lowtime", source, "-o", target, *ABOUT) == 0
     printed = capsys.readouterr()
-    header, *lines = [line.split() for line in printed.out.splitlines()]
+    title, header, *lines = [line.split() for line in printed.out.splitlines()]
+    assert title == ["coverage"]
     assert " ".join(header) == "stage instruction clocks lowest MHz highest MHz GPUs missing"
     assert lines == [
         ["0", "backward", "2", "1200", "1410", "1", "0"],
@@ -103,9 +104,9 @@ def test_the_input_is_never_written_over(source: Path, tmp_path: Path, link: boo
         destination = tmp_path / "link.csv"
         destination.symlink_to(source)
     before = source.read_bytes()
-    with pytest.raises(EnergyoptError, match="is the file that is read"):
+    with pytest.raises(EnergyoptError, match="is an input of this command"):
         lowtime(source, destination, "A100", 80.0)
-    with pytest.raises(EnergyoptError, match="is the file that is read"):
+    with pytest.raises(EnergyoptError, match="is an input of this command"):
         zeus(source, destination, "A100")
     assert source.read_bytes() == before
 

@@ -83,7 +83,7 @@ def test_a_point_that_does_not_exist_is_refused(
 ) -> None:
     assert run(files / "frontier.parquet", "--timeline", point, files / "t.png") == 2
     printed = capsys.readouterr()
-    assert f"has no point {point!r}; there are 0 to 2, fastest, max_clock_time, best_edp" in printed.err
+    assert f"there is no point {point!r}; there are 0 to 2, fastest, max_clock_time, best_edp" in printed.err
     assert printed.out == "" and not (files / "t.png").exists()
 
 

@@ -12,7 +12,6 @@ from energyopt.applier.zeus import plan_from_zeus
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.nodes import Node
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.pipeline import with_settings
 from energyopt.schemas.plan import (
     Alternative,
     Plan,
@@ -186,7 +185,7 @@ def test_faults_in_an_alternative(full_plan: Plan) -> None:
 
 def test_chunks_of_one_stage_are_different_operations(small_plan: Plan) -> None:
     stages = tuple((*ops, *(replace(op, chunk=1) for op in ops)) for ops in small_plan.stages)
-    pipeline = with_settings(small_plan.pipeline, chunks_per_stage=2)
+    pipeline = replace(small_plan.pipeline, chunks_per_stage=2)
     plan = replace(small_plan, stages=stages, pipeline=pipeline)
     assert plan_from_json(Node("p", "$", plan_to_json(plan))) == plan
 

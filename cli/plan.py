@@ -1,0 +1,116 @@
+"""`energyopt plan`: from a profile and a pipeline to the frontier."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from energyopt.cli import output
+from energyopt.cli.targets import refuse_overwrite
+
+if TYPE_CHECKING:
+    from energyopt.schemas.frontier import Frontier
+
+_Profile = Annotated[Path, typer.Argument(metavar="PROFILE", help="profile.parquet to plan from.")]
+_Output = Annotated[Path, typer.Option("-o", "--output", help="Frontier file to write.")]
+_PipelineFile = Annotated[
+    Path | None, typer.Option("--pipeline", metavar="TOML", help="pipeline.toml; flags override it.")
+]
+_Stages = Annotated[int | None, typer.Option(min=1, help="Pipeline stages; the profile's if not given.")]
+_Microbatches = Annotated[int | None, typer.Option(min=1, help="Microbatches of an iteration.")]
+_Schedule = Annotated[
+    str | None,
+    typer.Option(help="gpipe, 1f1b (if not given), interleaved-1f1b, zb-h1, or a PyTorch schedule .csv."),
+]
+_Chunks = Annotated[int | None, typer.Option("--chunks", min=1, help="Model chunks on each stage.")]
+_Degree = Annotated[int | None, typer.Option(min=1, help="Degree of the job, recorded in the plan.")]
+_P2p = Annotated[float | None, typer.Option(help="Time of a transfer between two stages, s.")]
+_Fixed = Annotated[
+    float | None,
+    typer.Option(help="Time of an iteration outside the pipeline (optimizer, gradient sync), s."),
+]
+_Points = Annotated[int, typer.Option(min=4, help="Points of the frontier.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print the points as JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `plan`."""
+    app.command("plan")(plan)
+
+
+def plan(
+    profile: _Profile,
+    destination: _Output,
+    *,
+    pipeline: _PipelineFile = None,
+    stages: _Stages = None,
+    microbatches: _Microbatches = None,
+    schedule: _Schedule = None,
+    chunks: _Chunks = None,
+    tensor_parallel: _Degree = None,
+    context_parallel: _Degree = None,
+    data_parallel: _Degree = None,
+    p2p_time_s: _P2p = None,
+    fixed_time_s: _Fixed = None,
+    points: _Points = 20,
+    as_json: _Json = False,
+) -> int:
+    """Solve for the energy-time frontier of one training iteration.
+
+    Every point carries a proven lower bound on the energy at its time, and is recomputed by a simulator that shares
+    no code with the solver.
+    """
+    flags = {
+        "stages": stages,
+        "microbatches": microbatches,
+        "schedule": schedule,
+        "chunks_per_stage": chunks,
+        "tensor_parallel": tensor_parallel,
+        "context_parallel": context_parallel,
+        "data_parallel": data_parallel,
+        "p2p_time_s": p2p_time_s,
+        "fixed_time_s": fixed_time_s,
+    }
+    refuse_overwrite(destination, profile, pipeline, None if schedule is None else Path(schedule))
+    frontier = _solve(profile, pipeline, flags, points)
+    from energyopt.schemas.frontier import write_frontier
+
+    write_frontier(destination, frontier)
+    _print(frontier, as_json)
+    output.say(f"wrote {destination}: {len(frontier.points)} points")
+    return 0
+
+
+def _solve(profile_file: Path, pipeline_file: Path | None, flags: dict[str, Any], points: int) -> "Frontier":
+    from energyopt.cli.progress import reporting
+    from energyopt.planner.frontier import plan_frontier
+    from energyopt.planner.job import build_job, merged_settings, unused_kinds
+    from energyopt.planner.options import draws_less_than_waiting
+    from energyopt.schemas.pipeline import read_pipeline_toml
+    from energyopt.schemas.profile import read_profile
+
+    profile = read_profile(profile_file)
+    settings = merged_settings({} if pipeline_file is None else read_pipeline_toml(pipeline_file), flags)
+    job, schedule = build_job(settings, profile)
+    for kind in unused_kinds(profile, schedule):
+        output.warn(f"{profile_file}: rows of {kind} are not used, since {schedule.name} never runs one")
+    if names := draws_less_than_waiting(profile):
+        output.warn(
+            f"{profile_file}: {names[0]} and {len(names) - 1} more draw less than the wait power of "
+            f"{profile.metadata.wait_power_w:g} W; is that the wait power of this GPU?"
+        )
+    with reporting() as progress:
+        return plan_frontier(profile, job, schedule, points=points, progress=progress)
+
+
+def _print(frontier: "Frontier", as_json: bool) -> None:
+    if as_json:
+        from energyopt.planner.views.summary import frontier_to_json
+        from energyopt.schemas.files import canonical_json
+
+        output.data(canonical_json(frontier_to_json(frontier)))
+        return
+    from energyopt.planner.views.frontier import points_table
+
+    table = points_table(frontier)
+    output.table(table.columns, table.rows, table.title)

@@ -1,0 +1,95 @@
+"""Putting a job together from its settings, its schedule and the profile it is planned from."""
+
+from pathlib import Path
+from typing import Any
+
+from energyopt.planner.schedules.registry import SCHEDULES, build_schedule
+from energyopt.planner.schedules.torch_csv import read_torch_csv
+from energyopt.schemas.errors import ProfileError, RequestError, ScheduleError
+from energyopt.schemas.ops import OpKind, Schedule
+from energyopt.schemas.pipeline import Pipeline
+from energyopt.schemas.profile import Level, Profile
+
+_DEGREES_OF_WORKLOADS = {"tp": "tensor_parallel", "cp": "context_parallel"}
+
+
+def build_job(settings: dict[str, Any], profile: Profile) -> tuple[Pipeline, Schedule]:
+    """The pipeline and its schedule, checked against each other and against the profile.
+
+    settings: fields of Pipeline; `schedule` is a name or the path of a PyTorch schedule CSV.
+
+    Raises:
+        RequestError: a setting is missing, or contradicts the schedule's file.
+        ProfileError: the profile is of another job.
+    """
+    schedule_name = str(settings.get("schedule", "1f1b"))
+    if schedule_name not in SCHEDULES and schedule_name.lower().endswith(".csv"):
+        pipeline, schedule = _from_csv(settings, Path(schedule_name))
+    else:
+        pipeline = _from_settings(settings, profile)
+        schedule = build_schedule(pipeline)
+    _check_profile(profile, pipeline)
+    return pipeline, schedule
+
+
+def unused_kinds(profile: Profile, schedule: Schedule) -> list[OpKind]:
+    """The kinds that the profile measured and the schedule never runs."""
+    measured = {row.op for row in profile.rows if row.level is Level.OP}
+    return sorted(measured - {op.kind for op in schedule.ops})
+
+
+def _from_csv(settings: dict[str, Any], path: Path) -> tuple[Pipeline, Schedule]:
+    schedule = read_torch_csv(path)
+    found = {
+        "stages": schedule.stages,
+        "microbatches": schedule.microbatches,
+        "chunks_per_stage": schedule.chunks_per_stage,
+    }
+    for name, value in found.items():
+        if settings.get(name, value) != value:
+            raise RequestError(f"{path} has {name} = {value}, but {settings[name]} was asked for")
+    pipeline = Pipeline(**{**settings, **found, "schedule": schedule.name})
+    return pipeline, schedule
+
+
+def _from_settings(settings: dict[str, Any], profile: Profile) -> Pipeline:
+    stages = settings.get("stages") or _stages_of(profile)
+    if stages is None:
+        raise RequestError("how many pipeline stages? give --stages, or `stages` in the pipeline file")
+    if "microbatches" not in settings:
+        raise RequestError(
+            "how many microbatches? give --microbatches, or `microbatches` in the pipeline file"
+        )
+    if settings.get("schedule", "1f1b") not in SCHEDULES:
+        raise ScheduleError(
+            f"unknown schedule {settings['schedule']!r}: known are {', '.join(SCHEDULES)}, "
+            "or the path of a PyTorch schedule file that ends in .csv"
+        )
+    return Pipeline(**{**settings, "stages": stages})
+
+
+def _check_profile(profile: Profile, pipeline: Pipeline) -> None:
+    stages = _stages_of(profile)
+    if stages is not None and stages > pipeline.stages:
+        raise ProfileError(
+            f"the profile has {stages} stages and the job {pipeline.stages}: it is the profile of another job"
+        )
+    for short, name in _DEGREES_OF_WORKLOADS.items():
+        measured, planned = profile.metadata.workload.get(short), getattr(pipeline, name)
+        if measured is not None and measured != planned:
+            flag = "--" + name.replace("_", "-")
+            raise ProfileError(
+                f"the profile was measured with {name} {measured} and the job has {planned}: "
+                f"give {flag} {measured} if that is what runs, or profile again"
+            )
+
+
+def _stages_of(profile: Profile) -> int | None:
+    """The number of stages that the profile tells apart, or None where its rows serve every stage."""
+    stages = {row.stage for row in profile.rows if row.level is Level.OP and row.stage is not None}
+    return max(stages) + 1 if stages else None
+
+
+def merged_settings(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file, overridden by the flags that were given."""
+    return file | {name: value for name, value in flags.items() if value is not None}

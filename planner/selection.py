@@ -1,0 +1,158 @@
+"""Choosing one point of a frontier, and turning it into the plan that a shim loads."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from energyopt.schemas.errors import RequestError
+from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.plan import Alternative, Plan, PlannedOp, Prediction
+
+ROUNDING = 1e-12  # relative: a deadline printed and read again is still the same deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A point of a frontier and the deadline that it was chosen for."""
+
+    index: int
+    deadline_s: float
+
+
+def by_slowdown(frontier: Frontier, slowdown: float) -> Choice:
+    """The cheapest point within `slowdown` times the max-clock baseline's iteration time."""
+    _check_positive(slowdown, "--max-slowdown", "a factor")
+    return _by_deadline(
+        frontier,
+        slowdown * frontier.max_clock.iteration_time_s,
+        lambda least_s: f"raise --max-slowdown to {_up(least_s / frontier.max_clock.iteration_time_s)}",
+    )
+
+
+def by_deadline(frontier: Frontier, deadline_s: float) -> Choice:
+    """The cheapest point that finishes an iteration in `deadline_s`; infinity gives the least energy."""
+    _check_positive(deadline_s, "--deadline-s", "a time")
+    return _by_deadline(frontier, deadline_s, lambda least_s: f"raise --deadline-s to {_up(least_s)}")
+
+
+def by_energy_budget(frontier: Frontier, budget_j: float) -> Choice:
+    """The fastest point whose iteration costs at most `budget_j`."""
+    _check_positive(budget_j, "--energy-budget-j", "an energy")
+    for index, point in enumerate(frontier.points):
+        if point.energy_j <= budget_j * (1 + ROUNDING):
+            return Choice(index=index, deadline_s=point.iteration_time_s)
+    least = frontier.points[-1]
+    raise RequestError(
+        f"no plan costs at most {budget_j:.1f} J an iteration on {frontier.gpus} GPU(s): the least is "
+        f"{least.energy_j:.1f} J in {least.iteration_time_s:.4f} s; raise --energy-budget-j to "
+        f"{_up(least.energy_j)}"
+    )
+
+
+def by_power_cap(frontier: Frontier, power_w: float) -> Choice:
+    """The fastest point whose average power, over all GPUs that the energy covers, is at most `power_w`."""
+    _check_positive(power_w, "--power-cap-w", "a power")
+    for index, point in enumerate(frontier.points):
+        if point.average_power_w <= power_w * (1 + ROUNDING):
+            return Choice(index=index, deadline_s=point.iteration_time_s)
+    least = min(frontier.points, key=lambda point: point.average_power_w)
+    raise RequestError(
+        f"no plan draws at most {power_w:.1f} W on average on {frontier.gpus} GPU(s): the least is "
+        f"{least.average_power_w:.1f} W in {least.iteration_time_s:.4f} s; raise --power-cap-w to "
+        f"{_up(least.average_power_w)}"
+    )
+
+
+def by_name(frontier: Frontier, wanted: str) -> Choice:
+    """The point with this number, counted from 0 for the fastest, or this name."""
+    count = len(frontier.points)
+    if wanted.isascii() and wanted.isdigit() and int(wanted) < count:
+        index = int(wanted)
+        return Choice(index=index, deadline_s=frontier.points[index].iteration_time_s)
+    for index, point in enumerate(frontier.points):
+        if wanted in point.names:
+            return Choice(index=index, deadline_s=point.iteration_time_s)
+    names = [name for point in frontier.points for name in point.names]
+    raise RequestError(f"there is no point {wanted!r}; there are 0 to {count - 1}, {', '.join(names)}")
+
+
+def to_plan(frontier: Frontier, choice: Choice, alternatives: int = 0) -> Plan:
+    """The plan of a chosen point, with at most `alternatives` slower points spread over the rest."""
+    if alternatives < 0:
+        raise RequestError(f"--alternatives must be at least 0, not {alternatives}")
+    point = frontier.points[choice.index]
+    return Plan(
+        profile_sha256=frontier.profile_sha256,
+        device_name=frontier.device_name,
+        device_kind=frontier.device_kind,
+        pipeline=frontier.pipeline,
+        gpus=frontier.gpus,
+        predicted=_prediction(point),
+        max_clock=frontier.max_clock,
+        best_single_clock=frontier.best_single_clock(choice.deadline_s * (1 + ROUNDING)),
+        stages=_stages(frontier, point),
+        alternatives=tuple(
+            Alternative(predicted=_prediction(other), stages=_stages(frontier, other))
+            for other in _slower(frontier, choice.index, alternatives)
+        ),
+    )
+
+
+def _by_deadline(frontier: Frontier, deadline_s: float, advice: Callable[[float], str]) -> Choice:
+    fitting = [
+        index
+        for index, point in enumerate(frontier.points)
+        if point.iteration_time_s <= deadline_s * (1 + ROUNDING)
+    ]
+    if fitting:
+        return Choice(index=fitting[-1], deadline_s=deadline_s)
+    fastest_s = frontier.points[0].iteration_time_s
+    raise RequestError(
+        f"no plan finishes an iteration in {deadline_s:.4f} s: the fastest needs {fastest_s:.4f} s; "
+        f"{advice(fastest_s)}, or profile higher clocks"
+    )
+
+
+def _check_positive(value: float, flag: str, what: str) -> None:
+    if math.isnan(value) or value <= 0:
+        raise RequestError(f"{flag} needs {what} above 0, not {value:g}")
+
+
+def _up(value: float) -> str:
+    """A value rounded up to five digits, so that asking for what is printed succeeds."""
+    digits = 4 - math.floor(math.log10(value))
+    scale = 10.0**digits
+    return f"{math.ceil(value * scale) / scale:.{max(digits, 0)}f}"
+
+
+def _slower(frontier: Frontier, index: int, count: int) -> list[FrontierPoint]:
+    slower = frontier.points[index + 1 :]
+    count = min(count, len(slower))
+    return [slower[(number + 1) * len(slower) // count - 1] for number in range(count)]
+
+
+def _prediction(point: FrontierPoint) -> Prediction:
+    return Prediction(
+        iteration_time_s=point.iteration_time_s,
+        energy_j=point.energy_j,
+        lower_bound_j=point.lower_bound_j,
+        gap=point.gap,
+    )
+
+
+def _stages(frontier: Frontier, point: FrontierPoint) -> tuple[tuple[PlannedOp, ...], ...]:
+    choices = iter(point.choices)
+    return tuple(
+        tuple(
+            PlannedOp(
+                op=op.kind,
+                chunk=op.chunk,
+                microbatch=op.microbatch,
+                sm_clock_mhz=frontier.options[op.key][next(choices)].sm_clock_mhz,
+                backward_chunk=op.backward_chunk,
+                backward_microbatch=op.backward_microbatch,
+            )
+            for op in order
+        )
+        for order in frontier.schedule.orders
+    )

@@ -1,0 +1,197 @@
+"""`energyopt plan`: the small job's best plan, worked out by hand in tests/conftest.py, and every refusal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from energyopt.schemas.frontier import read_frontier
+from energyopt.schemas.profile import Profile, read_profile, write_profile
+
+Energyopt = Callable[..., int]
+SIZES = ("--stages", 2, "--microbatches", 2)
+
+
+def test_the_small_job(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert energyopt("plan", profile_file, "-o", tmp_path / "f.parquet", *SIZES) == 0
+    printed = capfd.readouterr()
+    frontier = read_frontier(tmp_path / "f.parquet")
+    assert frontier.max_clock.iteration_time_s == 9.0
+    assert frontier.max_clock.energy_j == 4200.0
+    in_time = next(point for point in frontier.points if "max_clock_time" in point.names)
+    assert (in_time.iteration_time_s, in_time.energy_j) == (9.0, 3975.0)
+    assert "wrote" in printed.err
+    assert "lower-bound curve (0% done)" in printed.err
+    assert printed.out.startswith("points (2 GPUs)\n")
+    assert "HiGHS" not in printed.out
+    assert all(line == line.rstrip() for line in printed.out.splitlines())
+
+
+def test_json(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert energyopt("plan", profile_file, "-o", tmp_path / "f.parquet", *SIZES, "--json") == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found["gpus"] == 2
+    assert {"fastest", "max_clock_time"} <= set(found["points"][0]["names"])
+
+
+def test_a_pipeline_file_and_flags_that_override_it(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path
+) -> None:
+    toml = tmp_path / "pipeline.toml"
+    toml.write_text('stages = 2\nmicrobatches = 5\nschedule = "gpipe"\nfixed_time_s = 0.5\n')
+    target = tmp_path / "f.parquet"
+    assert energyopt("plan", profile_file, "-o", target, "--pipeline", toml, "--microbatches", 2) == 0
+    pipeline = read_frontier(target).pipeline
+    assert (pipeline.microbatches, pipeline.schedule, pipeline.fixed_time_s) == (2, "gpipe", 0.5)
+    # GPipe takes (M + S - 1)(tf + tb) = 3 x 3 s at the highest clocks, plus the fixed time
+    assert read_frontier(target).max_clock.iteration_time_s == pytest.approx(9.5, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--stages", 2), "how many microbatches? give --microbatches"),
+        (("--microbatches", 2), "how many pipeline stages? give --stages"),
+        ((*SIZES, "--schedule", "zb-v"), "unknown schedule 'zb-v': known are gpipe, 1f1b"),
+        ((*SIZES, "--schedule", "zb-h1"), "no usable row for backward_input of stage 0"),
+        ((*SIZES, "--chunks", 2), "chunks"),
+        ((*SIZES, "--p2p-time-s", "nan"), "p2p_time_s must be a finite time"),
+        ((*SIZES, "--p2p-time-s", "-1"), "p2p_time_s must be a finite time"),
+        ((*SIZES, "--fixed-time-s", "inf"), "fixed_time_s must be a finite time"),
+        ((*SIZES, "--pipeline", "none.toml"), "cannot read none.toml"),
+        (("--stages", 0, "--microbatches", 2), "--stages"),
+        ((*SIZES, "--points", 3), "--points"),
+        ((*SIZES, "--speed", 3), "--speed"),
+    ],
+)
+def test_refusals_are_one_line_and_exit_2(
+    energyopt: Energyopt,
+    profile_file: Path,
+    words: tuple[object, ...],
+    expected: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    target = profile_file.with_name("f.parquet")
+    target.write_bytes(b"earlier")
+    assert energyopt("plan", profile_file, "-o", target, *words) == 2
+    printed = capfd.readouterr()
+    assert expected in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+    assert target.read_bytes() == b"earlier"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "cannot read"),
+        (b"", "not a Parquet file, or cut short"),
+        (b"PAR1 half a file", "not a Parquet file, or cut short"),
+        (b"stage,instruction\n", "not a Parquet file, or cut short"),
+    ],
+)
+def test_what_is_no_profile(
+    energyopt: Energyopt,
+    tmp_path: Path,
+    content: bytes | None,
+    expected: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    source = tmp_path / "profile.parquet"
+    if content is not None:
+        source.write_bytes(content)
+    assert energyopt("plan", source, "-o", tmp_path / "f.parquet", *SIZES) == 2
+    printed = capfd.readouterr().err
+    assert expected in printed
+    assert printed.count("\n") == 1
+
+
+def test_a_profile_cut_short(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    profile_file.write_bytes(profile_file.read_bytes()[:-200])
+    assert energyopt("plan", profile_file, "-o", tmp_path / "f.parquet", *SIZES) == 2
+    assert "cut short" in capfd.readouterr().err
+
+
+def test_a_frontier_is_no_profile(
+    energyopt: Energyopt, frontier_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert energyopt("plan", frontier_file, "-o", tmp_path / "f.parquet", *SIZES) == 2
+    expected = "this is a file of format 'energyopt-frontier', not 'energyopt-profile'"
+    assert expected in capfd.readouterr().err
+
+
+def test_the_profile_is_never_written_over(
+    energyopt: Energyopt, profile_file: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = profile_file.read_bytes()
+    assert energyopt("plan", profile_file, "-o", profile_file, *SIZES) == 2
+    assert "is an input of this command" in capfd.readouterr().err
+    assert profile_file.read_bytes() == before
+
+
+def test_a_folder_that_does_not_exist(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert energyopt("plan", profile_file, "-o", tmp_path / "no" / "f.parquet", *SIZES) == 2
+    assert "cannot write" in capfd.readouterr().err
+
+
+def test_a_wait_power_above_what_operations_draw_is_worth_a_warning(
+    energyopt: Energyopt, small_profile: Profile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "p.parquet"
+    write_profile(
+        source, replace(small_profile, metadata=replace(small_profile.metadata, wait_power_w=250.0))
+    )
+    assert energyopt("plan", source, "-o", tmp_path / "f.parquet", *SIZES) == 0
+    assert "draw less than the wait power of 250 W" in capfd.readouterr().err
+
+
+def test_equal_input_gives_equal_bytes_whatever_the_order_of_rows_and_the_hash_seed(
+    profile_file: Path, tmp_path: Path
+) -> None:
+    shuffled = tmp_path / "shuffled.parquet"
+    profile = read_profile(profile_file)
+    write_profile(shuffled, replace(profile, rows=profile.rows[::-1]))
+    written = []
+    for number, source in enumerate((profile_file, shuffled)):
+        target = tmp_path / f"f{number}.parquet"
+        command = [sys.executable, "-m", "energyopt.cli", "plan", source, "-o", target, *SIZES]
+        environment = os.environ | {"PYTHONHASHSEED": str(number)}
+        subprocess.run([str(word) for word in command], env=environment, check=True, capture_output=True)
+        written.append(target.read_bytes())
+    assert written[0] == written[1]
+
+
+def test_an_interrupt_leaves_the_earlier_file(profile_file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "f.parquet"
+    target.write_bytes(b"earlier")
+    command = ["plan", profile_file, "-o", target, "--stages", 8, "--microbatches", 96]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "energyopt.cli", *(str(word) for word in command)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "lower-bound curve" in process.stderr.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in words
+    assert "Traceback" not in words
+    assert target.read_bytes() == b"earlier"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.parquet", "profile.parquet"]

@@ -1,0 +1,80 @@
+"""Putting a job together: settings, schedule files and the profile must agree."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from energyopt.planner.job import build_job, merged_settings, unused_kinds
+from energyopt.schemas.errors import EnergyoptError, ProfileError, RequestError, ScheduleError
+from energyopt.schemas.ops import OpKind
+from energyopt.schemas.profile import Profile
+
+CSV = "0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n"
+
+
+@pytest.fixture
+def staged(small_profile: Profile) -> Profile:
+    """The small profile with rows for stage 0 and stage 1."""
+    rows = [
+        replace(row, stage=stage) for row in small_profile.rows for stage in (0, 1) if row.invalid is None
+    ]
+    return replace(small_profile, rows=tuple(rows))
+
+
+def test_flags_override_the_file() -> None:
+    file = {"stages": 4, "microbatches": 8}
+    assert merged_settings(file, {"stages": 2, "schedule": None}) == {"stages": 2, "microbatches": 8}
+
+
+def test_stages_come_from_the_profile_where_it_has_them(staged: Profile) -> None:
+    pipeline, schedule = build_job({"microbatches": 3}, staged)
+    assert (pipeline.stages, schedule.stages, pipeline.schedule) == (2, 2, "1f1b")
+
+
+def test_missing_settings_are_asked_for(small_profile: Profile) -> None:
+    with pytest.raises(RequestError, match="how many pipeline stages"):
+        build_job({"microbatches": 3}, small_profile)
+    with pytest.raises(RequestError, match="how many microbatches"):
+        build_job({"stages": 2}, small_profile)
+
+
+def test_a_profile_of_more_stages_is_of_another_job(staged: Profile) -> None:
+    with pytest.raises(ProfileError, match="the profile has 2 stages and the job 1"):
+        build_job({"stages": 1, "microbatches": 3}, staged)
+
+
+def test_a_profile_of_another_tensor_degree_is_refused(staged: Profile) -> None:
+    metadata = replace(staged.metadata, workload={"tp": 8})
+    profile = replace(staged, metadata=metadata)
+    with pytest.raises(ProfileError, match="give --tensor-parallel 8"):
+        build_job({"microbatches": 3}, profile)
+    pipeline, _ = build_job({"microbatches": 3, "tensor_parallel": 8}, profile)
+    assert pipeline.tensor_parallel == 8
+
+
+def test_an_unknown_schedule_lists_the_known(staged: Profile) -> None:
+    with pytest.raises(ScheduleError, match=r"unknown schedule '2f2b': known are gpipe, 1f1b.*\.csv"):
+        build_job({"microbatches": 3, "schedule": "2f2b"}, staged)
+
+
+def test_a_schedule_file_gives_the_sizes(staged: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "order.csv"
+    path.write_text(CSV)
+    pipeline, schedule = build_job({"schedule": str(path)}, staged)
+    assert (pipeline.stages, pipeline.microbatches, pipeline.schedule) == (2, 2, "csv:order.csv")
+    assert [str(op.kind)[0] for op in schedule.orders[1]] == ["f", "b", "f", "b"]
+    with pytest.raises(RequestError, match="has microbatches = 2, but 3 was asked for"):
+        build_job({"schedule": str(path), "microbatches": 3}, staged)
+
+
+def test_a_missing_schedule_file(staged: Profile, tmp_path: Path) -> None:
+    with pytest.raises(EnergyoptError, match=r"cannot read .*none\.csv"):
+        build_job({"schedule": str(tmp_path / "none.csv")}, staged)
+
+
+def test_kinds_that_never_run_are_named(staged: Profile) -> None:
+    _, schedule = build_job({"microbatches": 3}, staged)
+    extra = replace(staged.rows[0], op=OpKind.OPTIMIZER)
+    assert unused_kinds(staged, schedule) == []
+    assert unused_kinds(replace(staged, rows=(*staged.rows, extra)), schedule) == [OpKind.OPTIMIZER]
