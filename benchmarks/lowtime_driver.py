@@ -2,18 +2,19 @@
 
     python lowtime_driver.py JOB.json RESULT.json
 
-JOB: unit_time_s, wait_power_w, specs (each a list of [clock_mhz, time_s, energy_j]), spec_of (a spec's index for
-each operation) and edges ([first, then] between operations). RESULT: iterations, each with the time that lowtime
-claims and the clock that it assigns to each operation.
+JOB: unit_time_s, wait_power_w, prune_on, specs (each a list of [clock_mhz, time_s, energy_j]), spec_of (an index
+for each operation) and edges ([first, then] between operations). RESULT: iterations, each with the time that
+lowtime claims and the clock that it assigns to each operation.
 
-As in lowtime's Perseus use, options are pruned on their whole energy, and the cost that is fitted and minimised is
-energy minus wait power times the time in whole units.
+Cost is effective energy. With prune_on `effective` it is that from the start; with `whole` lowtime prunes options
+on their whole energy first, and the wait energy over the time in whole units is taken off what is left.
 """
 
 import json
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 from lowtime.cost_model import ExponentialModel
@@ -24,19 +25,25 @@ from lowtime.solver import PhillipsDessouky
 SOURCE, SINK = -1, -2
 
 
-def spec(measured: list[list[float]], unit_time_s: float, wait_power_w: float) -> OperationSpec:
+def spec(job: dict[str, Any], measured: list[list[float]]) -> OperationSpec:
+    unit_s, wait_w, early = job["unit_time_s"], job["wait_power_w"], job["prune_on"] == "effective"
     options = [
-        ExecutionOption(real_time=time_s, unit_time=unit_time_s, cost=energy_j, knob=int(clock_mhz))
+        ExecutionOption(
+            real_time=time_s,
+            unit_time=unit_s,
+            cost=energy_j - wait_w * time_s if early else energy_j,
+            knob=int(clock_mhz),
+        )
         for clock_mhz, time_s, energy_j in measured
     ]
     candidates = CandidateExecutionOptions(options=options)
-    for option in candidates.options:
-        option.cost -= wait_power_w * option.quant_time * unit_time_s
+    for option in () if early else candidates.options:
+        option.cost -= wait_w * option.quant_time * unit_s
     return OperationSpec(options=candidates, cost_model=ExponentialModel(candidates))
 
 
-def solve(job: dict) -> list[dict]:
-    specs = [spec(one, job["unit_time_s"], job["wait_power_w"]) for one in job["specs"]]
+def solve(job: dict[str, Any]) -> list[dict[str, Any]]:
+    specs = [spec(job, one) for one in job["specs"]]
     operations = [Operation(spec=specs[index]) for index in job["spec_of"]]
     dag = nx.DiGraph(source_node=SOURCE, sink_node=SINK)
     dag.add_nodes_from((number, {"op": one}) for number, one in enumerate(operations))

@@ -37,17 +37,15 @@ def max_clock_cost(profile: Profile, schedule: Schedule) -> Cost:
     return cost_at_clocks(profile, schedule, [highest[op.key] for op in schedule.ops])
 
 
-def frontier_costs(profile: Profile, frontier: Frontier) -> list[Cost]:
-    """Cost of each plan of a frontier file."""
-    keys = [op.key for op in frontier.schedule.ops]
+def frontier_clocks(frontier: Frontier) -> list[list[int]]:
+    """For each plan of a frontier file the clock of each operation."""
+    options = [frontier.options[op.key] for op in frontier.schedule.ops]
     return [
-        cost_at_clocks(
-            profile,
-            frontier.schedule,
-            [
-                frontier.options[key][choice].sm_clock_mhz
-                for key, choice in zip(keys, point.choices, strict=True)
-            ],
-        )
+        [of_op[choice].sm_clock_mhz for of_op, choice in zip(options, point.choices, strict=True)]
         for point in frontier.points
     ]
+
+
+def frontier_costs(profile: Profile, frontier: Frontier) -> list[Cost]:
+    """Cost of each plan of a frontier file."""
+    return [cost_at_clocks(profile, frontier.schedule, clocks) for clocks in frontier_clocks(frontier)]

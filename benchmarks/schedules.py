@@ -16,7 +16,7 @@ def run(settings: Settings) -> Table:
     sizes, stages = ((64,), 4) if settings.smoke else (SIZES, STAGES)
     rows = []
     for name in SCHEDULES:
-        per_op_us = None
+        per_op_us: float | None = None
         for size in sizes:
             n_ops, schedule_s, graph_s = _build(name, stages, size)
             earlier_us, per_op_us = per_op_us, (schedule_s + graph_s) / n_ops * 1e6

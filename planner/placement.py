@@ -36,15 +36,21 @@ def grid_windows(problem: Problem, curve: Curve, baseline_s: float, subdivisions
     high_s = np.where(np.abs(high_s - baseline_s) <= _SAME_TIME * baseline_s, baseline_s, high_s)
     fixed = (high_s == solved_s[0]) | ((high_s == baseline_s) & (baseline_s <= solved_s[-1]))
     low_s = np.concatenate((high_s[:1], high_s[:-1])) * (1 - _BEYOND)
-    return Windows(low_s=np.where(fixed, high_s, low_s), high_s=high_s, fixed=fixed)
+    return Windows(
+        low_s=np.where(fixed, high_s, low_s), high_s=high_s, fixed=fixed, cheapest=np.zeros_like(fixed)
+    )
 
 
 def choose_plans(pool: Pool, judge: Judge, curve: Curve, count: int) -> Ints:
-    """Indices of the plans that become the frontier's points, at most `count`, fastest first."""
+    """Indices of the plans that become the frontier's points, at most `count`, fastest first.
+
+    The last one is that of least energy; slower ones are dominated.
+    """
     found = np.flatnonzero(np.isfinite(pool.gap))
     time_s = np.where(pool.windows.fixed, pool.windows.high_s, pool.makespan_s)[found]
     energy_j = judge.total_j(pool.effective_j[found], time_s)
     order = np.argsort(time_s, kind="stable")
+    order = order[: int(energy_j[order].argmin()) + 1]
     found, time_s, energy_j = found[order], time_s[order], energy_j[order]
     waste_j = energy_j - energy_j / (1 + pool.gap[found])
     chosen = _obligatory(pool.windows.fixed[found], time_s, energy_j, best_edp(curve).deadline_s)
@@ -63,6 +69,7 @@ def point_windows(pool: Pool, chosen: Ints) -> Windows:
         low_s=np.where(fixed, time_s, time_s - np.concatenate(([0.0], apart_s))),
         high_s=np.where(fixed, time_s, time_s + np.concatenate((apart_s, [_BEYOND * time_s[-1]]))),
         fixed=fixed,
+        cheapest=~fixed & (np.arange(len(fixed)) == len(fixed) - 1),
     )
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         EnergyoptError: the folder does not exist or cannot be written, or `path` is a folder or a device.
     """
     try:
+        with suppress(FileNotFoundError):
+            path.stat()  # a loop of links is an error here in every version of Python
         target = path.resolve()
         if target.exists() and not target.is_file():  # a rename over /dev/null would replace it for everybody
             raise EnergyoptError(f"cannot write {path}: it exists and is not a regular file")
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
-    except (OSError, RuntimeError) as error:  # before Python 3.13 a loop of links is a RuntimeError
-        raise EnergyoptError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise EnergyoptError(f"cannot write {path}: {error.strerror or error}") from error
     os.close(handle)
     temporary = Path(name)
     try:

@@ -10,6 +10,7 @@ F1 and B0 of stage 0 have 2 s and 1 s to spare. Slowing both: 12.75 s busy, 3450
 """
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,7 @@ from energyopt.schemas.profile import (
 
 ORDERS = ("F0 F1 B0 B1", "F0 B0 F1 B1")
 KINDS = {"F": OpKind.FORWARD, "B": OpKind.BACKWARD}
+MARGINAL_W = {9.0: 150.0, 9.25: 100.0, 11.25: 80.0}  # slopes of a convex bound through its points
 COSTS = {  # time_s and energy_j at 1400 and at 1000 MHz
     OpKind.FORWARD: ((1400, 1.0, 300.0), (1000, 1.25, 250.0)),
     OpKind.BACKWARD: ((1400, 2.0, 600.0), (1000, 2.5, 500.0)),
@@ -58,7 +60,7 @@ def _point(
         dynamic_j=energy_j - 200.0 * time_s,
         static_j=200.0 * time_s,
         average_power_w=energy_j / time_s,
-        marginal_power_w=50.0,
+        marginal_power_w=MARGINAL_W[time_s],
         clock_switches=sum(a != b for stage in stages for a, b in pairwise(stage)),
         choices=tuple(int(digit) for digit in digits),
     )
@@ -159,3 +161,12 @@ def small_profile() -> Profile:
         time="2025-01-02T03:04:05Z",
     )
     return Profile(metadata=metadata, rows=tuple(rows))
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of measured data beside the project; tests that need it are skipped where it is absent."""
+    folder = Path(__file__).resolve().parents[1] / "../shared/data"
+    if not folder.is_dir():
+        pytest.skip("no ../shared/data beside the project")
+    return folder.resolve()

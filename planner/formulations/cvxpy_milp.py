@@ -9,6 +9,7 @@ solver's answer is rounded to options and its makespan recomputed before it is b
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +117,11 @@ def _run(program: Any, time_limit_s: float, what: str) -> Any:
         "primal_feasibility_tolerance": _TOLERANCE,
     }
     try:
-        program.solve(solver=cp.HIGHS, highs_options=options)
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "Solution may be inaccurate"
+            )  # said after a limit; `proven` tells
+            program.solve(solver=cp.HIGHS, highs_options=options)
     except cp.SolverError as error:
         raise SolverError(f"the solver failed for {what}: {error}") from error
     if program.status not in (cp.OPTIMAL, cp.USER_LIMIT):

@@ -34,13 +34,13 @@ class HighsRelaxedSolver:
     def solve(self, deadline_s: float) -> Relaxed:
         """Least effective energy with every operation finished by `deadline_s`."""
         self._solver.changeColCost(self._end, 0.0)
-        self._solver.changeColBounds(self._end, 0.0, deadline_s / self._arrays.time_scale_s)
+        self._solver.changeColBounds(self._end, 0.0, round(deadline_s / self._arrays.time_scale_s, 12))
         return self._run(f"a deadline of {deadline_s:g} s")
 
     def solve_free(self) -> Relaxed:
         """Least total energy, effective plus static, at whatever makespan that takes."""
         arrays = self._arrays
-        price = self._problem.static_power_w * arrays.time_scale_s / arrays.energy_scale_j
+        price = round(self._problem.static_power_w * arrays.time_scale_s / arrays.energy_scale_j, 12)
         self._solver.changeColCost(self._end, price)
         self._solver.changeColBounds(self._end, 0.0, highspy.kHighsInf)
         return self._run("the least total energy")

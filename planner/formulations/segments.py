@@ -8,8 +8,8 @@
 Columns: n starts x, then x_end, then the segment lengths d of operation 0, 1, ... Slopes rise with k on a convex
 hull, so an optimal solution fills segments in order. Rows: the m dependencies, then the operations that nothing
 waits for. Times are divided by `time_scale_s` and energies by `energy_scale_j`, so that the solver's tolerances
-mean the same for every profile; costs are rounded to 12 digits, so that a profile in other units gives the same
-arrays to the last bit in all but freak cases.
+mean the same for every profile; the quotients are rounded to 12 digits, so that a profile in other units gives the
+same arrays to the last bit in all but freak cases.
 """
 
 from dataclasses import dataclass
@@ -54,8 +54,8 @@ def build_segments(problem: Problem) -> SegmentArrays:
     lags = np.concatenate((problem.graph.lag_s, np.zeros(len(sinks))))
     return SegmentArrays(
         cost=np.concatenate((np.zeros(n + 1), _rounded(_slopes(problem) * time_scale_s / energy_scale_j))),
-        upper=np.concatenate((np.full(n + 1, np.inf), _widths(problem) / time_scale_s)),
-        row_lower=(problem.fastest_s[rows.tail] + lags) / time_scale_s,
+        upper=np.concatenate((np.full(n + 1, np.inf), _rounded(_widths(problem) / time_scale_s))),
+        row_lower=_rounded((problem.fastest_s[rows.tail] + lags) / time_scale_s),
         start=rows.start.astype(np.int32),
         index=rows.index.astype(np.int32),
         value=rows.value,

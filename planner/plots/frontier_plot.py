@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from energyopt.planner.arrays import Floats
 from energyopt.planner.plots.canvas import (
     BLACK,
     BLUE,
@@ -58,7 +59,7 @@ def _draw_numbers(axes: Axes, frontier: "Frontier") -> None:
     shown = [one for one in frontier.single_clocks if low_s <= one.iteration_time_s <= high_s]
     energies = [point.energy_j for point in frontier.points]
     bounds = [point.lower_bound_j for point in frontier.points]
-    axes.plot(times, bounds, color=BLACK, linewidth=1.2, zorder=2, label="lower bound")
+    axes.plot(*_bound_curve(frontier), color=BLACK, linewidth=1.2, zorder=2, label="lower bound")
     axes.plot(
         times, energies, "o", color=BLUE, markersize=4.5, zorder=4, label="plans (points of the frontier)"
     )
@@ -131,10 +132,21 @@ def _draw_names(axes: Axes, frontier: "Frontier") -> None:
 
 def _along_bound(frontier: "Frontier") -> list[tuple[float, float]]:
     """Places on the line of the lower bound, close enough that no label fits between two."""
-    times = [point.iteration_time_s for point in frontier.points]
-    bounds = [point.lower_bound_j for point in frontier.points]
+    times, bounds = _bound_curve(frontier)
     places = np.linspace(times[0], times[-1], 120)
     return list(zip(places.tolist(), np.interp(places, times, bounds).tolist(), strict=True))
+
+
+def _bound_curve(frontier: "Frontier") -> tuple[Floats, Floats]:
+    """The bound that is proven at any time: the highest of the points' own bounds, each extended by its slope.
+
+    A line from point to point would lie above it, for the bound is convex.
+    """
+    own_s = np.array([point.iteration_time_s for point in frontier.points])
+    own_j = np.array([point.lower_bound_j for point in frontier.points])
+    slope_w = np.array([-point.marginal_power_w for point in frontier.points])
+    times_s = np.union1d(np.linspace(own_s[0], own_s[-1], 400), own_s)
+    return times_s, (own_j[:, None] + slope_w[:, None] * (times_s - own_s[:, None])).max(axis=0)
 
 
 def _padded(values: Sequence[float]) -> tuple[float, float]:

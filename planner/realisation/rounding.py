@@ -48,7 +48,9 @@ class Rounder:
         long as others of its stage make up for it, so that options above and below alternate.
         """
         shortened_s = np.maximum(deadline_s - spare_s, self.anchor_s[0])
-        latest_s = self.sweeper.latest_finish_s(self._interpolated_s(shortened_s), _limit_s(deadline_s))
+        latest_s = self.sweeper.latest_finish_s(
+            self._interpolated_s(shortened_s), _limit_s(deadline_s, may_shrink)
+        )
         return self._settle(latest_s, deadline_s, (first, second), may_shrink)
 
     def repair(
@@ -59,7 +61,7 @@ class Rounder:
         first and second are the price factors of the first two sweeps, [W] or [n, W]; the last one uses factor 0.
         may_shrink [W]: a plan that the first sweep finds to end early keeps that end as its deadline.
         """
-        latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), _limit_s(deadline_s))
+        latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), _limit_s(deadline_s, may_shrink))
         return self._settle(latest_s, deadline_s, (first, second), may_shrink)
 
     def _settle(
@@ -67,13 +69,12 @@ class Rounder:
     ) -> "Rounded":
         """Sweep forward, back and forward again, the last time with factor 0."""
         sweeper, tables = self.sweeper, self._tables
-        anchor, limit_s = self._nearest_anchor(deadline_s), _limit_s(deadline_s)
-        choices, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, factors[0]))
+        anchor, limit_s = self._nearest_anchor(deadline_s), _limit_s(deadline_s, may_shrink)
+        _, start_s, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, factors[0]))
         limit_s = np.where(may_shrink, np.minimum(limit_s, finish_s.max(axis=0)), limit_s)
-        start_s = finish_s - sweeper.time_s(choices)
-        choices, start_s = sweeper.backward(start_s, limit_s, tables, tables.rows(anchor, factors[1]))
-        latest_s = start_s + sweeper.time_s(choices)
-        choices, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, np.zeros_like(anchor)))
+        _, _, latest_s = sweeper.backward(start_s, limit_s, tables, tables.rows(anchor, factors[1]))
+        greedy = tables.rows(anchor, np.zeros_like(anchor))
+        choices, _, finish_s = sweeper.forward(latest_s, tables, greedy)
         makespan_s = finish_s.max(axis=0)
         effective_j = np.where(makespan_s > deadline_s, np.inf, sweeper.effective_j(choices))
         return Rounded(choices=choices, effective_j=effective_j, makespan_s=makespan_s)
@@ -81,14 +82,15 @@ class Rounder:
     def _interpolated_s(self, deadline_s: Floats) -> Floats:
         right = np.minimum(np.searchsorted(self.anchor_s, deadline_s), len(self.anchor_s) - 1)
         left = np.maximum(right - 1, 0)
-        share = np.minimum(share_between(self.anchor_s[left], self.anchor_s[right], deadline_s), 1.0)
+        share: Floats = share_between(self.anchor_s[left], self.anchor_s[right], deadline_s)
+        share = np.minimum(share, 1.0)
         return self.relaxed_s[:, left] * (1 - share) + self.relaxed_s[:, right] * share
 
     def _nearest_anchor(self, deadline_s: Floats) -> Ints:
         right = np.minimum(np.searchsorted(self.anchor_s, deadline_s), len(self.anchor_s) - 1)
         left = np.maximum(right - 1, 0)
-        closer = np.abs(self.anchor_s[left] - deadline_s) < np.abs(self.anchor_s[right] - deadline_s)
-        return np.where(closer, left, right)
+        to_left_s, to_right_s = (np.abs(self.anchor_s[side] - deadline_s) for side in (left, right))
+        return np.where(to_left_s < to_right_s * (1 - _INSIDE), left, right)  # halfway counts as right
 
 
 def share_between(left: Floats, right: Floats, value: Floats) -> Floats:
@@ -97,12 +99,13 @@ def share_between(left: Floats, right: Floats, value: Floats) -> Floats:
     return np.where(width > 0, (value - left) / np.where(width > 0, width, 1.0), 0.0)
 
 
-def _limit_s(deadline_s: Floats) -> Floats:
-    """What sweeps aim at, [W]: two columns of four just inside the deadline, the others at the deadline itself.
+def _limit_s(deadline_s: Floats, may_shrink: Flags) -> Floats:
+    """What sweeps aim at, [W]: just inside the deadline; where that is fixed, for every other pair right at it.
 
-    A plan that ends exactly there is found by the latter; where rounding takes them past it, the former hold.
+    A plan that ends exactly at a fixed deadline is found by the latter; where rounding takes them past it, the
+    former hold.
     """
-    keeps_off = np.arange(len(deadline_s)) // 2 % 2
+    keeps_off = may_shrink | (np.arange(len(deadline_s)) // 2 % 2 == 1)
     return np.asarray(deadline_s * (1 - _INSIDE * keeps_off))
 
 

@@ -18,6 +18,7 @@ from energyopt.planner.problem import Problem
 from energyopt.planner.realisation.rounding import Rounder
 
 _MARGINS = (0.5, 1.0, 2.0)  # microbatches at either end that are not in the middle, in numbers of stages
+_DIGITS = 12  # decimals below which two periods waste the same
 _MIDDLE = (0.4, 0.6)  # share of the microbatches over which a relaxed solution's period is measured
 
 
@@ -121,5 +122,5 @@ def _thrifty_periods_s(stages: list[StageFront], static_w: float, most: int) -> 
     end = int(energy_j.argmin()) + 1
     periods_s, energy_j = periods_s[:end], energy_j[:end]
     corners = lower_hull(periods_s.tolist(), energy_j.tolist())
-    excess = energy_j / np.interp(periods_s, periods_s[corners], energy_j[corners])
+    excess = np.round(energy_j / np.interp(periods_s, periods_s[corners], energy_j[corners]), _DIGITS)
     return np.sort(periods_s[np.argsort(excess, kind="stable")[:most]])

@@ -23,7 +23,7 @@ from energyopt.planner.problem import Problem
 
 FACTORS = np.array([0.0, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.2, 1.6, 3.0, 1e6])  # the last ones only disturb
 GENTLE = 7  # the factors before this index are for rounding
-_ROUNDING = 1e-12  # of the makespan: what sums of durations may differ by when added in another order
+_ROUNDING = 1e-12  # relative: what times and costs that are equal may differ by once they are computed
 
 
 class Sweeper:
@@ -54,43 +54,45 @@ class Sweeper:
         chosen = self._effective_FK[self.front_of[:, None], choices]
         return np.asarray(chosen.sum(axis=0))
 
-    def forward(self, latest_finish_s: Floats, tables: "PriceTables", rows: Ints) -> tuple[Choices, Floats]:
-        """Choose from the first operation on; return choices and finish times, both [n, W].
+    def forward(
+        self, latest_finish_s: Floats, tables: "PriceTables", rows: Ints
+    ) -> tuple[Choices, Floats, Floats]:
+        """Choose from the first operation on; return choices, start and finish times, all [n, W].
 
         rows: table rows from `PriceTables.rows`, [W] or [n, W]. An operation for which nothing fits takes its
         fastest option and runs late.
         """
         n, width = latest_finish_s.shape
-        choices, finish_s = np.empty((n, width), dtype=np.int16), np.empty((n, width))
+        choices, begin_s, finish_s = np.empty((n, width), dtype=np.int16), *np.empty((2, n, width))
         limit_s = latest_finish_s + self._tolerance_s
         origin = np.zeros(width)
         row_of = np.broadcast_to(rows, (n, width))
         for op, (times_s, best) in enumerate(zip(self._times, tables.best, strict=True)):
-            start_s = _latest(finish_s, self._before[op], origin)
+            begin_s[op] = start_s = _latest(finish_s, self._before[op], origin)
             fitting = times_s.searchsorted(limit_s[op] - start_s, side="right")
             fitting += row_of[op]
             chosen = best.take(fitting)
             choices[op] = chosen
             np.add(start_s, times_s.take(chosen), out=finish_s[op])
-        return choices, finish_s
+        return choices, begin_s, finish_s
 
     def backward(
         self, earliest_start_s: Floats, deadline_s: Floats, tables: "PriceTables", rows: Ints
-    ) -> tuple[Choices, Floats]:
-        """Choose from the last operation back; return choices and start times, both [n, W]."""
+    ) -> tuple[Choices, Floats, Floats]:
+        """Choose from the last operation back; return choices, start and finish times, all [n, W]."""
         n, width = earliest_start_s.shape
-        choices, start_s = np.empty((n, width), dtype=np.int16), np.empty((n, width))
+        choices, start_s, finish_s = np.empty((n, width), dtype=np.int16), *np.empty((2, n, width))
         limit_s = earliest_start_s - self._tolerance_s
         row_of = np.broadcast_to(rows, (n, width))
         for op in range(n - 1, -1, -1):
             times_s = self._times[op]
-            end_s = _earliest(start_s, self._after[op], deadline_s)
+            finish_s[op] = end_s = _earliest(start_s, self._after[op], deadline_s)
             fitting = times_s.searchsorted(end_s - limit_s[op], side="right")
             fitting += row_of[op]
             chosen = tables.best[op].take(fitting)
             choices[op] = chosen
             np.subtract(end_s, times_s.take(chosen), out=start_s[op])
-        return choices, start_s
+        return choices, start_s, finish_s
 
     def latest_finish_s(self, time_s: Floats, deadline_s: Floats) -> Floats:
         """When each operation must end for given durations [n, W] and deadlines [W]."""
@@ -129,7 +131,8 @@ def price_tables(problem: Problem, sweeper: Sweeper, price_w: Floats) -> PriceTa
         ops = np.flatnonzero(sweeper.front_of == index)
         count = len(front.time_s)
         cost_j = front.effective_j + FACTORS[:, None] * price_w[ops][:, :, None, None] * front.time_s
-        is_best = cost_j <= np.minimum.accumulate(cost_j, axis=-1)
+        tie_j = _ROUNDING * np.abs(cost_j).max(axis=-1, keepdims=True)
+        is_best = cost_j <= np.minimum.accumulate(cost_j, axis=-1) + tie_j
         ranks = np.where(is_best, np.arange(count, dtype=np.int16), np.int16(0))
         best[ops, :, :, 1 : count + 1] = np.maximum.accumulate(ranks, axis=-1)
     return PriceTables(best=list(best.reshape(n, -1)), options=options)

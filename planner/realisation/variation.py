@@ -81,9 +81,10 @@ class Variation:
         """Price factors [n, W]: within a window some operations hurry, elsewhere one mild factor a plan."""
         random, n = self._random, len(self._microbatch)
         inside = np.where(random.random(columns) < 0.5, self._stretch(columns), self._block(columns))
-        hurried = inside & (random.random((n, columns)) < random.uniform(0.02, 0.5, columns))
-        factors = random.integers(_HURRY, len(FACTORS), (n, columns))
-        return np.where(hurried, factors, random.integers(0, _HURRY, columns))
+        share = random.uniform(0.02, 0.5, columns).astype(np.float32)
+        hurried = inside & (random.random((n, columns), dtype=np.float32) < share)
+        factors = random.integers(_HURRY, len(FACTORS), (n, columns), dtype=np.int8)
+        return np.where(hurried, factors, random.integers(0, _HURRY, columns, dtype=np.int8))
 
     def _stretch(self, columns: int) -> Flags:
         """A stretch of the topological order, all stages."""

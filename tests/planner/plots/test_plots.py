@@ -83,7 +83,11 @@ def test_axes_of_the_frontier(small_frontier: Frontier) -> None:
     assert axes.get_ylabel() == "energy of an iteration (J, 2 GPUs)"
     drawn = {str(line.get_label()): np.asarray(line.get_xydata()).tolist() for line in axes.lines}
     assert drawn["plans (points of the frontier)"] == [[9.0, 3975.0], [9.25, 3950.0], [11.25, 3750.0]]
-    assert drawn["lower bound"] == [[9.0, 3960.0], [9.25, 3930.0], [11.25, 3750.0]]
+    bound = {round(time_s, 9): energy_j for time_s, energy_j in drawn["lower bound"]}
+    assert [bound[time_s] for time_s in (9.0, 9.25, 11.25)] == [3960.0, 3930.0, 3750.0]
+    # between two points the higher of their tangents: 3930 - 100 x 1 = 3750 + 80 x 1, where a chord has 3840
+    middle_s, middle_j = min(bound.items(), key=lambda one: abs(one[0] - 10.25))
+    assert middle_j == pytest.approx(max(3930 - 100 * (middle_s - 9.25), 3750 + 80 * (11.25 - middle_s)))
     assert drawn["max clock, no plan"] == [[9.0, 4200.0]]
     assert drawn["one clock for the whole job"] == [[11.25, 3750.0], [9.0, 4200.0]]
 
