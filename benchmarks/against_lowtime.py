@@ -34,6 +34,7 @@ UNIT_TIME_S = 0.001
 ROUNDING = 1e-9
 ASKED_RATIO = {12: 50.0}  # times faster
 
+EFFORTS = ("normal", "quick")
 WAYS = {"lowtime, effective": "effective", "lowtime, whole": "whole"}
 
 COLUMNS = (
@@ -100,11 +101,14 @@ def _job(workload: Workload, microbatches: int) -> Job:
 def _rows(settings: Settings, job: Job) -> list[tuple[str, ...]]:
     start = (job.workload.name, str(job.microbatches))
     with TemporaryDirectory() as folder:
-        ours = _energyopt(settings, job, Path(folder))
-        rows = [(*start, "energyopt", *_cells(ours), "", "", "", "")]
+        ours = {effort: _energyopt(settings, job, Path(folder), effort) for effort in EFFORTS}
+        rows = [(*start, f"energyopt, {one}", *_cells(found), "", "", "", "") for one, found in ours.items()]
         for name, way in WAYS.items():
             theirs = _lowtime(settings, job, way, Path(folder))
-            rows.append((*start, name, *_cells(theirs), *_ratios(job, ours, theirs)))
+            rows += [
+                (*start, f"{name} / {one}", *_cells(theirs), *_ratios(job, found, theirs))
+                for one, found in ours.items()
+            ]
     return rows
 
 
@@ -125,11 +129,11 @@ def _ratios(job: Job, ours: Result, theirs: Result) -> tuple[str, ...]:
     return (f"{ratio:.1f}", f"{median(other) / median(mine):.1f}", f"{max(other) / max(mine):.1f}", verdict)
 
 
-def _energyopt(settings: Settings, job: Job, folder: Path) -> Result:
+def _energyopt(settings: Settings, job: Job, folder: Path, effort: str) -> Result:
     profile, file = folder / "profile.parquet", folder / "frontier.parquet"
     write_profile(profile, job.workload.profile)
     points = 4 if settings.smoke else POINTS
-    command = plan_command(profile, file, job.workload.stages, job.microbatches, points)
+    command = plan_command(profile, file, job.workload.stages, job.microbatches, points, effort)
     took_s = median_wall_s(command, settings.runs or (1 if settings.smoke else RUNS))
     frontier = read_frontier(file)
     times_s = [one.iteration_time_s for one in frontier.points]

@@ -31,8 +31,21 @@ def median_wall_s(command: list[str], runs: int) -> float:
     return median(wall_s(command) for _ in range(runs))
 
 
-def plan_command(profile: Path, frontier: Path, stages: int, microbatches: int, points: int) -> list[str]:
+def plan_command(
+    profile: Path, frontier: Path, stages: int, microbatches: int, points: int, effort: str = "normal"
+) -> list[str]:
     """`energyopt plan` of a 1F1B job."""
     sizes = {"stages": stages, "microbatches": microbatches, "points": points}
     flags = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
-    return [str(ENERGYOPT), "plan", str(profile), "-o", str(frontier), "--schedule", "1f1b", *flags]
+    return [
+        str(ENERGYOPT),
+        "plan",
+        str(profile),
+        "-o",
+        str(frontier),
+        "--schedule",
+        "1f1b",
+        "--effort",
+        effort,
+        *flags,
+    ]

@@ -50,7 +50,9 @@ _Output = Annotated[Path | None, typer.Option("-o", "--output", help="File to wr
 
 def register(app: typer.Typer) -> None:
     """Add the command `diff`."""
-    app.command("diff", help=HELP, short_help="Compare two plans or frontiers; exit 1 where NEW is worse.")(diff)
+    app.command("diff", help=HELP, short_help="Compare two plans or frontiers; exit 1 where NEW is worse.")(
+        diff
+    )
 
 
 def diff(

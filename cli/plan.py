@@ -1,5 +1,6 @@
 """`energyopt plan`: from a profile and a pipeline to the frontier."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +30,19 @@ _Fixed = Annotated[
     float | None,
     typer.Option(help="Time of an iteration outside the pipeline (optimizer, gradient sync), s."),
 ]
+
+
+class EffortName(StrEnum):
+    """How long to search; the names of energyopt.planner.solve.Effort, which needs numpy."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+
+
+_Effort = Annotated[
+    EffortName,
+    typer.Option("--effort", help="quick: the bound at once, plans a little further from it, in a second."),
+]
 _Points = Annotated[int, typer.Option(min=4, help="Points of the frontier.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the points as JSON.")]
 
@@ -53,6 +67,7 @@ def plan(
     p2p_time_s: _P2p = None,
     fixed_time_s: _Fixed = None,
     points: _Points = 20,
+    effort: _Effort = EffortName.NORMAL,
     as_json: _Json = False,
 ) -> int:
     """Solve for the energy-time frontier of one training iteration.
@@ -72,7 +87,7 @@ def plan(
         "fixed_time_s": fixed_time_s,
     }
     refuse_overwrite(destination, profile, pipeline, None if schedule is None else Path(schedule))
-    frontier = _solve(profile, pipeline, flags, points)
+    frontier = _solve(profile, pipeline, flags, points, effort)
     from energyopt.schemas.frontier import write_frontier
 
     write_frontier(destination, frontier)
@@ -81,11 +96,14 @@ def plan(
     return 0
 
 
-def _solve(profile_file: Path, pipeline_file: Path | None, flags: dict[str, Any], points: int) -> "Frontier":
+def _solve(
+    profile_file: Path, pipeline_file: Path | None, flags: dict[str, Any], points: int, effort: str
+) -> "Frontier":
     from energyopt.cli.progress import reporting
     from energyopt.planner.frontier import plan_frontier
     from energyopt.planner.job import build_job, merged_settings, unused_kinds
     from energyopt.planner.options import draws_less_than_waiting
+    from energyopt.planner.solve import Effort
     from energyopt.schemas.pipeline import read_pipeline_toml
     from energyopt.schemas.profile import read_profile
 
@@ -100,7 +118,7 @@ def _solve(profile_file: Path, pipeline_file: Path | None, flags: dict[str, Any]
             f"{profile.metadata.wait_power_w:g} W; is that the wait power of this GPU?"
         )
     with reporting() as progress:
-        return plan_frontier(profile, job, schedule, points=points, progress=progress)
+        return plan_frontier(profile, job, schedule, points=points, effort=Effort(effort), progress=progress)
 
 
 def _print(frontier: "Frontier", as_json: bool) -> None:

@@ -18,7 +18,7 @@ from energyopt.planner.problem import Problem
 _NOTHING_LEFT = 1e-9  # relative error below which a stretch of the curve counts as known
 _SAME_TIME = 1e-9  # relative distance below which two deadlines are one
 _EVEN = 0.6  # share of the deadlines that are spaced evenly
-_EDP_SOLVES = 8
+_EDP_SOLVES = 4
 _SAME_EDP = 1e-6  # relative improvement of the energy-delay product that is not worth a solution
 
 

@@ -9,7 +9,7 @@ from energyopt.planner.options import measured_options
 from energyopt.planner.problem import Problem, build_problem
 from energyopt.planner.progress import Progress, silent
 from energyopt.planner.simulation import iteration_energy_j, simulate
-from energyopt.planner.solve import Solved, solve_frontier
+from energyopt.planner.solve import Effort, Solved, solve_frontier
 from energyopt.schemas.errors import RequestError, SolverError
 from energyopt.schemas.frontier import Frontier, FrontierPoint
 from energyopt.schemas.ops import Schedule
@@ -27,6 +27,7 @@ def plan_frontier(
     schedule: Schedule,
     *,
     points: int = 20,
+    effort: Effort = Effort.NORMAL,
     progress: Progress = silent,
 ) -> Frontier:
     """The energy-time frontier of one job, with at most `points` points.
@@ -46,7 +47,7 @@ def plan_frontier(
     gpus_per_stage = profile.metadata.gpus_per_stage
     max_clock = max_clock_baseline(problem, pipeline, gpus_per_stage)
     baseline_s = problem.paths.makespan_s(max_clock_times_s(problem))
-    solved = solve_frontier(problem, baseline_s, points, progress)
+    solved = solve_frontier(problem, baseline_s, points, effort, progress)
     found = [
         _point(problem, pipeline, solved, column, gpus_per_stage) for column in range(solved.choices.shape[1])
     ]

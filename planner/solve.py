@@ -1,6 +1,7 @@
 """From a problem to plans near its lower bound: trace the curve, fill a pool, choose points, improve them."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -19,13 +20,20 @@ from energyopt.planner.realisation.windows import Judge
 
 _FEWEST_ANCHORS = 20
 _SEED_PERIODS = 96
-_MIXTURES = 16  # plans mixed for each window and round
+_MIXTURES = 12  # plans mixed for each window and round
 _MEMBERS, _CHILDREN, _ACTIVE = 16, 64, 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Effort:
-    """How long to search: windows between neighbouring solved deadlines, and rounds of breeding."""
+class Effort(StrEnum):
+    """How long to search for plans of measured options; bounds are exact with either."""
+
+    QUICK = "quick"
+    NORMAL = "normal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The work of a search: windows between neighbouring solved deadlines, and rounds of breeding."""
 
     subdivisions: int
     rounds: int
@@ -39,21 +47,27 @@ class Solved:
     choices: Ints
 
 
-def effort_for(n_ops: int) -> Effort:
-    """Small problems are searched longer; the time for a frontier grows less than the number of operations."""
+def budget_for(effort: Effort, n_ops: int) -> Budget:
+    """Small problems are searched longer, so that time grows less than the number of operations."""
+    if effort is Effort.QUICK:
+        return Budget(subdivisions=3, rounds=0)
+    if n_ops <= 400:
+        return Budget(subdivisions=10, rounds=70)
     if n_ops <= 1000:
-        return Effort(subdivisions=10, rounds=90)
-    return Effort(subdivisions=6, rounds=60)
+        return Budget(subdivisions=10, rounds=80)
+    return Budget(subdivisions=5, rounds=50)
 
 
-def solve_frontier(problem: Problem, baseline_s: float, points: int, progress: Progress) -> Solved:
+def solve_frontier(
+    problem: Problem, baseline_s: float, points: int, effort: Effort, progress: Progress
+) -> Solved:
     """Find at most `points` plans between the fastest makespan and that of least energy.
 
     baseline_s is the max-clock baseline's makespan, for which a plan is always among them if it lies between.
     """
     progress("lower-bound curve", 0.0)
     curve = trace_curve(problem, HighsRelaxedSolver(problem), baseline_s, max(points, _FEWEST_ANCHORS))
-    plans = _search(problem, curve, baseline_s, points, progress)
+    plans = _search(problem, curve, baseline_s, points, budget_for(effort, problem.n_ops), progress)
     progress("bounds at the plans' own times", 0.95)
     choices = np.empty((problem.n_ops, plans.shape[1]), dtype=np.int64)
     choices[problem.graph.order] = plans
@@ -64,21 +78,22 @@ def solve_frontier(problem: Problem, baseline_s: float, points: int, progress: P
     return Solved(curve=curve, choices=choices)
 
 
-def _search(problem: Problem, curve: Curve, baseline_s: float, points: int, progress: Progress) -> Choices:
+def _search(
+    problem: Problem, curve: Curve, baseline_s: float, points: int, budget: Budget, progress: Progress
+) -> Choices:
     """Plans [n, P] in topological order."""
-    effort = effort_for(problem.n_ops)
     rounder = Rounder(problem, curve)
     variation = Variation(problem, rounder.sweeper.order)
     workshop = Workshop(rounder=rounder, variation=variation, judge=Judge(curve, problem.static_power_w))
     progress("rounding to measured options", 0.3)
     seeds = seed_plans(problem, rounder, _SEED_PERIODS)
-    windows = grid_windows(problem, curve, baseline_s, effort.subdivisions)
+    windows = grid_windows(problem, curve, baseline_s, budget.subdivisions)
     pool = fill_pool(workshop, windows, seeds, _MIXTURES)
     chosen = choose_plans(pool, workshop.judge, curve, points)
     windows = point_windows(pool, chosen)
     population = Population(workshop, windows, pool, _MEMBERS)
-    for number in range(effort.rounds):
-        progress("winning back slack", 0.45 + 0.5 * number / effort.rounds)
+    for number in range(budget.rounds):
+        progress("winning back slack", 0.45 + 0.5 * number / budget.rounds)
         population.breed(min(_ACTIVE, len(chosen)), _CHILDREN)
     return population.best().choices
 

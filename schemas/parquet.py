@@ -19,7 +19,7 @@ def open_parquet(path: Path) -> tuple[Any, Node]:
     """
     try:
         with path.open("rb") as file:
-            table = pq.read_table(file, use_threads=False)
+            table = pq.ParquetFile(file).read(use_threads=False)  # read_table would import pandas
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or 'not a Parquet file'}") from error
     except (pa.ArrowException, ValueError) as error:

@@ -7,8 +7,9 @@ under the key `energyopt`, a JSON object with the provenance.
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,9 @@ class ProfileRow:
     invalid: str | None = None
 
 
+_VALUES = attrgetter(*(item.name for item in fields(ProfileRow)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileMetadata:
     """Where a profile comes from.
@@ -151,7 +155,7 @@ class Profile:
         meta = self.metadata
         head = [meta.device_name, meta.device_kind, meta.wait_power_w, meta.gpus_per_stage, meta.scope]
         head.append(dict(sorted(meta.workload.items())))
-        text = compact_json([head, [list(astuple(row)) for row in sorted(self.rows, key=_sort_key)]])
+        text = compact_json([head, [list(_VALUES(row)) for row in sorted(self.rows, key=_sort_key)]])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -226,7 +230,7 @@ def _check_numbers(path: Path, number: int, record: dict[str, Any]) -> None:
 
 
 def _sort_key(row: ProfileRow) -> tuple[tuple[bool, Any], ...]:
-    return tuple((value is not None, value) for value in astuple(row))
+    return tuple((value is not None, value) for value in _VALUES(row))
 
 
 def _metadata_to_json(metadata: ProfileMetadata) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from energyopt.planner.realisation.rounding import Rounded, Rounder, share_betwe
 from energyopt.planner.realisation.variation import Variation
 from energyopt.planner.realisation.windows import Judge, Windows
 
-_SPARE_STEPS = (0.0, 0.5, 1.0, 2.0, 4.0)  # spare time, in typical distances between options
-_ROUNDING_FACTORS = (0, 3, 5, 6)
-_SEED_FACTORS = (0, 5)
+_SPARE_STEPS = (0.0, 1.0, 2.0)  # spare time, in typical distances between options
+_ROUNDING_FACTORS = (0, 5, 6)
+_SEED_FACTORS = (5,)
 _MIXING_ROUNDS = 3
 _NEAR = 8  # places in the pool that partners of a random mixture may be apart
 

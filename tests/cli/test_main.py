@@ -102,8 +102,8 @@ for words in (["import", "lowtime"], ["import", "zeus"], ["plan"], ["apply"], ["
         "import lowtime --allow-incomplete --energy-unit --gpu --help --json --output --power-limit-w "
         "--time-unit --wait-power-w",
         "import zeus --gpu --help --output",
-        "plan --chunks --context-parallel --data-parallel --fixed-time-s --help --json --microbatches --output "
-        "--p2p-time-s --pipeline --points --schedule --stages --tensor-parallel",
+        "plan --chunks --context-parallel --data-parallel --effort --fixed-time-s --help --json --microbatches "
+        "--output --p2p-time-s --pipeline --points --schedule --stages --tensor-parallel",
         "apply --alternatives --deadline-s --energy-budget-j --format --help --json --max-slowdown --output "
         "--point --power-cap-w",
         "diff --allow --format --help --json --max-energy-increase --max-time-increase --output",
