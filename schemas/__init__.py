@@ -5,6 +5,7 @@ library: `profile` and `frontier` bring in pyarrow, the others bring in nothing.
 """
 
 __all__ = [
+    "columns",
     "detect",
     "errors",
     "files",

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from energyopt import __version__
+from energyopt.schemas.columns import arrow_table
 from energyopt.schemas.errors import FileFormatError, ScheduleError
 from energyopt.schemas.files import compact_json, write_atomically
 from energyopt.schemas.nodes import Node, check_header
@@ -102,7 +103,7 @@ class Frontier:
 def write_frontier(path: Path, frontier: Frontier) -> None:
     """Write a frontier atomically; equal frontiers give equal bytes."""
     columns = {name: [getattr(point, name) for point in frontier.points] for name in ARROW_SCHEMA.names}
-    table = pa.table(columns, schema=ARROW_SCHEMA)
+    table = arrow_table(columns, ARROW_SCHEMA)
     table = table.replace_schema_metadata({"energyopt": compact_json(_header(frontier))})
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from energyopt import __version__
+from energyopt.schemas.columns import arrow_table
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.files import compact_json, write_atomically
 from energyopt.schemas.nodes import Node, check_header
@@ -163,7 +164,7 @@ def write_profile(path: Path, profile: Profile) -> None:
     """Write a profile atomically, rows in canonical order."""
     rows = sorted(profile.rows, key=_sort_key)
     columns = {name: [getattr(row, name) for row in rows] for name in ARROW_SCHEMA.names}
-    table = pa.table(columns, schema=ARROW_SCHEMA)
+    table = arrow_table(columns, ARROW_SCHEMA)
     header = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "tool_version": __version__}
     metadata = compact_json(header | _metadata_to_json(profile.metadata))
     table = table.replace_schema_metadata({"energyopt": metadata})
