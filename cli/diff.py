@@ -12,6 +12,7 @@ from energyopt.planner.diff.formats import RENDERERS, Format
 from energyopt.planner.diff.interface import Report
 from energyopt.planner.diff.thresholds import NO_INCREASE, Limit, Limits, judge, parse_limit
 from energyopt.schemas.errors import NotComparableError, RequestError
+from energyopt.schemas.files import reading_once
 
 if TYPE_CHECKING:
     from energyopt.planner.diff.records import Comparison
@@ -73,7 +74,8 @@ def diff(
         time=_limit(max_time_increase, "s", "--max-time-increase"),
         asked=max_energy_increase is not None or max_time_increase is not None,
     )
-    comparison = _compare(old, new, frozenset(allow or ()))
+    with reading_once():
+        comparison = _compare(old, new, frozenset(allow or ()))
     report = Report(
         old_file=str(old),
         new_file=str(new),

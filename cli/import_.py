@@ -8,6 +8,7 @@ import typer
 
 from energyopt.cli import output
 from energyopt.cli.targets import refuse_overwrite
+from energyopt.profiler.importers.provenance import WORKLOAD_KEYS, check_device_name, parse_workload
 from energyopt.profiler.importers.units import EnergyUnit, TimeUnit
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ def lowtime(
         float | None,
         typer.Option("--power-limit-w", help="Power limit of the board, W; bounds the mean power."),
     ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workload",
+            metavar="KEY=VALUE",
+            help=f"What was measured: {', '.join(WORKLOAD_KEYS)}. Repeatable.",
+        ),
+    ] = None,
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Warn about missing measurements instead of refusing.")
     ] = False,
@@ -48,7 +57,8 @@ def lowtime(
 ) -> None:
     """Read a stage profile of Lowtime or Perseus.
 
-    It is a CSV file with stage, instruction, frequency (MHz), time and energy, and perhaps ranks.
+    It is a CSV file with stage, instruction, frequency (MHz), time and energy, and perhaps chunk and
+    ranks.
     """
     from energyopt.profiler.importers.lowtime import read_lowtime_csv
     from energyopt.schemas.profile import write_profile
@@ -61,6 +71,7 @@ def lowtime(
         time_unit=time_unit,
         energy_unit=energy_unit,
         power_limit_w=power_limit_w,
+        workload=parse_workload(workload or []),
         strict=not allow_incomplete,
     )
     write_profile(destination, imported.profile)
@@ -80,6 +91,7 @@ def zeus(source: _Source, destination: _Output, gpu: _Gpu) -> None:
     from energyopt.schemas.plan import write_plan
 
     refuse_overwrite(destination, source)
+    check_device_name(gpu)
     plan = plan_from_zeus(source, device_name=gpu)
     write_plan(destination, plan)
     job = plan.pipeline
@@ -103,10 +115,13 @@ def _print_coverage(imported: "ImportedProfile", as_json: bool) -> None:
         }
         output.data(canonical_json(found))
         return
-    columns = ("stage", "instruction", "clocks", "lowest MHz", "highest MHz", "GPUs", "missing")
-    output.table(columns, [_coverage_row(one) for one in imported.coverage], "coverage")
+    chunks = any(one.chunk for one in imported.coverage)
+    place = ("stage", "chunk") if chunks else ("stage",)
+    columns = (*place, "instruction", "clocks", "lowest MHz", "highest MHz", "GPUs", "missing")
+    output.table(columns, [_coverage_row(one, chunks) for one in imported.coverage], "coverage")
 
 
-def _coverage_row(one: "Coverage") -> tuple[str, ...]:
+def _coverage_row(one: "Coverage", chunks: bool) -> tuple[str, ...]:
+    place = (one.stage, one.chunk) if chunks else (one.stage,)
     numbers = (one.clocks, one.lowest_mhz, one.highest_mhz, one.peers, len(one.missing))
-    return (str(one.stage), str(one.op), *(str(number) for number in numbers))
+    return (*map(str, place), str(one.op), *map(str, numbers))

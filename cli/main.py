@@ -4,18 +4,22 @@ Exit codes: 0 fine, 1 the comparison or check failed, 2 the input or the request
 ours, 130 interrupted.
 """
 
+import errno
 import os
 import sys
 import traceback
 from importlib import import_module
+from typing import Any
 
 import typer
 
 from energyopt import __version__
+from energyopt.cli import output
 from energyopt.schemas.errors import EnergyoptError
 
 DEFECT = 3
 INTERRUPTED = 130
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 COMMANDS = ("import_", "plan", "apply", "diff", "show")
 
 app = typer.Typer(
@@ -49,6 +53,7 @@ for _name in COMMANDS:
 
 def run() -> None:
     """Run the command line of this process."""
+    output.prepare_streams()
     sys.exit(main(sys.argv[1:]))
 
 
@@ -56,7 +61,6 @@ def main(arguments: list[str]) -> int:
     """Run one command; return the exit code."""
     try:
         code = app(args=arguments, prog_name="energyopt", standalone_mode=False)
-        sys.stdout.flush()
         if code == INTERRUPTED:  # how newer versions of the parser report Ctrl-C; older ones raise
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
@@ -64,8 +68,8 @@ def main(arguments: list[str]) -> int:
         return _complain(f"energyopt: {error}", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("energyopt: interrupted; earlier output files are as they were", INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # the parser's answer to a reader of the help text that has gone away
+        output.discard(sys.stdout)
         return 0
     except Exception as error:
         return _unexpected(error)
@@ -73,14 +77,24 @@ def main(arguments: list[str]) -> int:
 
 def _unexpected(error: Exception) -> int:
     if hasattr(error, "exit_code") and hasattr(error, "show"):  # a usage error found by the parser
-        error.show()
-        return int(error.exit_code)
+        return _usage(error)
+    if isinstance(error, OSError) and error.errno in NO_SPACE:  # the parser was printing a help text
+        output.discard(sys.stdout)
+        return _complain(f"energyopt: cannot write: {error.strerror}", 2)
     if os.environ.get("ENERGYOPT_TRACEBACK"):
-        traceback.print_exc()
+        output.say(traceback.format_exc())
     text = f"energyopt: a defect of ours: {type(error).__name__}: {error}"
     return _complain(f"{text}\nplease report it; ENERGYOPT_TRACEBACK=1 shows where it arose", DEFECT)
 
 
+def _usage(error: Any) -> int:
+    try:
+        error.show()
+    except OSError:  # nobody can read it; the exit code still tells
+        output.discard(sys.stderr)
+    return int(error.exit_code)
+
+
 def _complain(text: str, code: int) -> int:
-    print(text, file=sys.stderr)
+    output.say(text)
     return code

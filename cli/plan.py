@@ -11,6 +11,7 @@ from energyopt.cli.targets import refuse_overwrite
 
 if TYPE_CHECKING:
     from energyopt.schemas.frontier import Frontier
+    from energyopt.schemas.profile import Profile
 
 _Profile = Annotated[Path, typer.Argument(metavar="PROFILE", help="profile.parquet to plan from.")]
 _Output = Annotated[Path, typer.Option("-o", "--output", help="Frontier file to write.")]
@@ -28,7 +29,9 @@ _Degree = Annotated[int | None, typer.Option(min=1, help="Degree of the job, rec
 _P2p = Annotated[float | None, typer.Option(help="Time of a transfer between two stages, s.")]
 _Fixed = Annotated[
     float | None,
-    typer.Option(help="Time of an iteration outside the pipeline (optimizer, gradient sync), s."),
+    typer.Option(
+        help="Time of an iteration outside the pipeline (optimizer, gradient sync), s; counted at wait power."
+    ),
 ]
 
 
@@ -43,7 +46,7 @@ _Effort = Annotated[
     EffortName,
     typer.Option("--effort", help="quick: the bound at once, plans a little further from it, in a second."),
 ]
-_Points = Annotated[int, typer.Option(min=4, help="Points of the frontier.")]
+_Points = Annotated[int, typer.Option(min=4, max=500, help="Points of the frontier.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print the points as JSON.")]
 
 
@@ -86,39 +89,69 @@ def plan(
         "p2p_time_s": p2p_time_s,
         "fixed_time_s": fixed_time_s,
     }
-    refuse_overwrite(destination, profile, pipeline, None if schedule is None else Path(schedule))
-    frontier = _solve(profile, pipeline, flags, points, effort)
+    settings = _settings(pipeline, flags)
+    refuse_overwrite(destination, profile, pipeline, _schedule_file(settings))
+    frontier = _solve(profile, settings, points, effort)
     from energyopt.schemas.frontier import write_frontier
 
     write_frontier(destination, frontier)
     _print(frontier, as_json)
-    output.say(f"wrote {destination}: {len(frontier.points)} points")
+    output.say(f"wrote {destination}: {_counted(len(frontier.points), points)}")
     return 0
 
 
-def _solve(
-    profile_file: Path, pipeline_file: Path | None, flags: dict[str, Any], points: int, effort: str
-) -> "Frontier":
+def _counted(found: int, asked: int) -> str:
+    return (
+        f"{found} points" if found >= asked else f"{found} points of {asked} asked for: no more plans differ"
+    )
+
+
+def _settings(pipeline_file: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """The file's settings and the flags over them; a schedule's path in the file starts at the file's folder."""
+    from energyopt.planner.job import merged_settings
+    from energyopt.schemas.pipeline import read_pipeline_toml
+
+    if pipeline_file is None:
+        return merged_settings({}, flags)
+    settings = read_pipeline_toml(pipeline_file)
+    if (schedule := _schedule_file(settings)) is not None:
+        settings["schedule"] = str(pipeline_file.parent / schedule)
+    return merged_settings(settings, flags)
+
+
+def _schedule_file(settings: dict[str, Any]) -> Path | None:
+    """The file that holds the schedule; None where it is one of those known by name."""
+    schedule = settings.get("schedule", "")
+    return Path(schedule) if schedule.lower().endswith(".csv") else None
+
+
+def _solve(profile_file: Path, settings: dict[str, Any], points: int, effort: str) -> "Frontier":
     from energyopt.cli.progress import reporting
     from energyopt.planner.frontier import plan_frontier
-    from energyopt.planner.job import build_job, merged_settings, unused_kinds
-    from energyopt.planner.options import draws_less_than_waiting
+    from energyopt.planner.job import build_job, unused_kinds
     from energyopt.planner.solve import Effort
-    from energyopt.schemas.pipeline import read_pipeline_toml
     from energyopt.schemas.profile import read_profile
 
     profile = read_profile(profile_file)
-    settings = merged_settings({} if pipeline_file is None else read_pipeline_toml(pipeline_file), flags)
     job, schedule = build_job(settings, profile)
     for kind in unused_kinds(profile, schedule):
         output.warn(f"{profile_file}: rows of {kind} are not used, since {schedule.name} never runs one")
-    if names := draws_less_than_waiting(profile):
-        output.warn(
-            f"{profile_file}: {names[0]} and {len(names) - 1} more draw less than the wait power of "
-            f"{profile.metadata.wait_power_w:g} W; is that the wait power of this GPU?"
-        )
+    _warn_of_wait_power(profile_file, profile)
     with reporting() as progress:
         return plan_frontier(profile, job, schedule, points=points, effort=Effort(effort), progress=progress)
+
+
+def _warn_of_wait_power(file: Path, profile: "Profile") -> None:
+    from energyopt.planner.options import draws_less_than_waiting
+
+    names = draws_less_than_waiting(profile)
+    if not names:
+        return
+    who = f"{names[0]} draws" if len(names) == 1 else f"{names[0]} and {len(names) - 1} more draw"
+    output.warn(
+        f"{file}: {who} less than the wait power of {profile.metadata.wait_power_w:g} W; "
+        "is that the wait power of this GPU?"
+    )
 
 
 def _print(frontier: "Frontier", as_json: bool) -> None:

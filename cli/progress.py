@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @contextmanager
 def reporting() -> Iterator["Progress"]:
     """A progress function for the work inside the block."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield _lines()
         return
     from rich.console import Console

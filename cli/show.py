@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from energyopt.cli import output
+from energyopt.cli.targets import refuse_overwrite, same_file
 from energyopt.schemas.errors import RequestError
+from energyopt.schemas.files import reading_once
 
 if TYPE_CHECKING:
     from energyopt.planner.tables import Table
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
     View: TypeAlias = "tuple[dict[str, Any], tuple[Table, ...]]"
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="Profile, frontier, plan or pipeline.toml.")]
+_File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Profile, frontier, plan, list for Zeus or pipeline.toml.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything in the file as one JSON object.")]
 _Plot = Annotated[
     Path | None,
@@ -38,14 +42,8 @@ def register(app: typer.Typer) -> None:
 
 def show(file: _File, *, as_json: _Json = False, plot: _Plot = None, timeline: _Timeline = None) -> int:
     """Show a file that this tool writes or reads; every total says how many GPUs it covers."""
-    from energyopt.schemas.detect import FRONTIER, detect_format
-
-    kind = detect_format(file)
-    if kind == FRONTIER:
-        value, tables = _show_frontier(file, plot, timeline)
-    else:
-        _refuse_pictures(file, kind, plot, timeline)
-        value, tables = _VIEWS[kind](file)
+    with reading_once():
+        value, tables = _view(file, plot, timeline)
     if as_json:
         from energyopt.schemas.files import canonical_json
 
@@ -55,14 +53,21 @@ def show(file: _File, *, as_json: _Json = False, plot: _Plot = None, timeline: _
     return 0
 
 
-def _print(tables: "tuple[Table, ...]") -> None:
-    from energyopt.planner.wording import one_line
+def _view(file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> "View":
+    from energyopt.schemas.detect import FRONTIER, detect_format
 
+    kind = detect_format(file)
+    if kind == FRONTIER:
+        return _show_frontier(file, plot, timeline)
+    _refuse_pictures(file, kind, plot, timeline)
+    return _VIEWS[kind](file)
+
+
+def _print(tables: "tuple[Table, ...]") -> None:
     for index, table in enumerate(tables):
         if index:
             output.data("")
-        rows = [[one_line(cell) for cell in row] for row in table.rows]
-        output.table(table.columns, rows, table.title)
+        output.table(table.columns, table.rows, table.title)
 
 
 def _show_frontier(file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> "View":
@@ -71,9 +76,18 @@ def _show_frontier(file: Path, plot: Path | None, timeline: tuple[str, Path] | N
     from energyopt.schemas.frontier import read_frontier
 
     frontier = read_frontier(file)
+    _check_targets(file, plot, timeline[1] if timeline else None)
     if plot is not None or timeline is not None:
         _draw(frontier, plot, timeline)
     return frontier_to_json(frontier), frontier_tables(frontier)
+
+
+def _check_targets(file: Path, plot: Path | None, timeline: Path | None) -> None:
+    for flag, image in (("--plot", plot), ("--timeline", timeline)):
+        if image is not None:
+            refuse_overwrite(image, file, flag=flag)
+    if plot is not None and timeline is not None and same_file(plot, timeline):
+        raise RequestError(f"--plot and --timeline would both write {plot}; give two files")
 
 
 def _draw(frontier: "Frontier", plot: Path | None, timeline: tuple[str, Path] | None) -> None:
@@ -136,8 +150,17 @@ def _show_pipeline(file: Path) -> "View":
     return settings, pipeline_tables(settings)
 
 
+def _show_zeus(file: Path) -> "View":
+    from energyopt.applier.zeus import read_zeus_list
+    from energyopt.planner.views.zeus import zeus_tables, zeus_to_json
+
+    listed = read_zeus_list(file)
+    return zeus_to_json(listed), zeus_tables(listed)
+
+
 _VIEWS: dict[str, Callable[[Path], "View"]] = {
     "energyopt-profile": _show_profile,
     "energyopt-plan": _show_plan,
     "pipeline.toml": _show_pipeline,
+    "zeus-list": _show_zeus,
 }

@@ -29,8 +29,4 @@ def critical_ops(schedule: Schedule, timeline: Timeline, p2p_time_s: float = 0.0
 
 
 def _predecessors(schedule: Schedule, p2p_time_s: float) -> list[list[tuple[int, float]]]:
-    graph = build_graph(schedule, p2p_time_s)
-    found: list[list[tuple[int, float]]] = [[] for _ in schedule.ops]
-    for tail, head, lag_s in zip(graph.tail.tolist(), graph.head.tolist(), graph.lag_s.tolist(), strict=True):
-        found[head].append((tail, lag_s))
-    return found
+    return build_graph(schedule, p2p_time_s).predecessors

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
+
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
 from energyopt.planner.graph import build_graph
 from energyopt.planner.options import measured_options
@@ -18,7 +20,7 @@ from energyopt.schemas.plan import Baseline
 from energyopt.schemas.profile import Profile
 
 FEWEST_POINTS = 4  # fastest, baseline's time, least energy, least energy-delay product
-_AGREEMENT = 1e-9  # relative difference between the solver's and the simulator's makespan that is rounding
+_AGREEMENT = 1e-9  # relative difference between the solver's and the simulator's numbers that is rounding
 
 
 def plan_frontier(
@@ -80,6 +82,7 @@ def _point(
     timeline = simulate(schedule, time_s, pipeline.p2p_time_s, pipeline.fixed_time_s)
     total_s = timeline.iteration_time_s
     makespan_s = total_s - pipeline.fixed_time_s
+    _check_agreement(makespan_s, problem.paths.makespan_s(np.array(time_s)))
     plan_j = iteration_energy_j(timeline, time_s, energy_j, problem.wait_power_w, schedule.stages)
     bound_j = solved.curve.bound_j(makespan_s) + problem.static_power_w * pipeline.fixed_time_s
     if plan_j < bound_j * (1 - _AGREEMENT):
@@ -100,6 +103,13 @@ def _point(
         clock_switches=_clock_switches(schedule, [one.sm_clock_mhz for one in options]),
         choices=tuple(choices),
     )
+
+
+def _check_agreement(simulated_s: float, solver_s: float) -> None:
+    if abs(simulated_s - solver_s) > _AGREEMENT * solver_s:
+        raise SolverError(
+            f"the simulator needs {simulated_s} s where the solver has {solver_s} s: a defect of energyopt"
+        )
 
 
 def _clock_switches(schedule: Schedule, clocks: list[int]) -> int:

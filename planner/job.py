@@ -74,6 +74,12 @@ def _check_profile(profile: Profile, pipeline: Pipeline) -> None:
         raise ProfileError(
             f"the profile has {stages} stages and the job {pipeline.stages}: it is the profile of another job"
         )
+    chunks = 1 + max((row.chunk or 0 for row in profile.rows if row.level is Level.OP), default=0)
+    if chunks > pipeline.chunks_per_stage:
+        raise ProfileError(
+            f"the profile has {chunks} chunks per stage and the job {pipeline.chunks_per_stage}: "
+            f"give --chunks {chunks} and a schedule that has chunks, or profile again"
+        )
     for short, name in _DEGREES_OF_WORKLOADS.items():
         measured, planned = profile.metadata.workload.get(short), getattr(pipeline, name)
         if measured is not None and measured != planned:

@@ -7,10 +7,14 @@ from numpy.typing import NDArray
 
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.frontier import Option
-from energyopt.schemas.ops import OpKey
+from energyopt.schemas.ops import OpKey, OpKind
 from energyopt.schemas.profile import Level, Profile, ProfileRow
 
 OptionTable = dict[OpKey, tuple[Option, ...]]
+
+_Served = tuple[int | None, int | None, OpKind]  # stage and chunk, or None for every one; and the kind
+_SPLIT = (OpKind.BACKWARD_INPUT, OpKind.BACKWARD_WEIGHT)
+_SHOWN = 8
 
 
 def measured_options(profile: Profile, keys: Iterable[OpKey]) -> OptionTable:
@@ -21,7 +25,7 @@ def measured_options(profile: Profile, keys: Iterable[OpKey]) -> OptionTable:
     Raises:
         ProfileError: no row serves a key, or two rows give the same clock.
     """
-    rows: dict[tuple[int | None, int | None, str], list[ProfileRow]] = {}
+    rows: dict[_Served, list[ProfileRow]] = {}
     for row in profile.rows:
         if row.level is Level.OP and row.invalid is None:
             rows.setdefault((row.stage, row.chunk, row.op), []).append(row)
@@ -32,11 +36,14 @@ def draws_less_than_waiting(profile: Profile) -> list[str]:
     """Which operations have a row that draws less than the wait power: a sign of a wrong wait power."""
     wait_w = profile.metadata.wait_power_w
     found = {
-        (row.stage or 0, row.chunk or 0, row.op)
+        (row.stage is not None, row.stage or 0, row.chunk or 0, row.op)
         for row in profile.rows
         if row.level is Level.OP and row.invalid is None and row.energy_j < wait_w * row.time_s
     }
-    return [str(OpKey(*key)) for key in sorted(found)]
+    return [
+        f"{kind} of {_place(stage if staged else None, chunk)}"
+        for staged, stage, chunk, kind in sorted(found)
+    ]
 
 
 def pareto_front(options: Sequence[Option], wait_power_w: float) -> tuple[Option, ...]:
@@ -73,16 +80,34 @@ def _is_above(time_s: Sequence[float], energy_j: Sequence[float], left: int, mid
     return rise >= (energy_j[right] - energy_j[left]) * (time_s[middle] - time_s[left])
 
 
-def _serving_rows(
-    rows: dict[tuple[int | None, int | None, str], list[ProfileRow]], key: OpKey
-) -> list[ProfileRow]:
+def _serving_rows(rows: dict[_Served, list[ProfileRow]], key: OpKey) -> list[ProfileRow]:
     for stage, chunk in ((key.stage, key.chunk), (key.stage, None), (None, key.chunk), (None, None)):
         if found := rows.get((stage, chunk, key.kind)):
             return found
-    known = sorted({str(op) for _, _, op in rows})
-    raise ProfileError(
-        f"the profile has no usable row for {key}; it has rows of {', '.join(known) or 'no operation at all'}"
+    raise ProfileError(f"the profile has no usable row for {key}; {_nearest(rows, key.kind)}")
+
+
+def _nearest(rows: Iterable[_Served], kind: OpKind) -> str:
+    """What the profile has of a kind that lacks a row, or else which kinds it has."""
+    served = sorted(
+        {(stage, chunk) for stage, chunk, op in rows if op == kind},
+        key=lambda one: (one[0] is not None, one[0] or 0, one[1] is not None, one[1] or 0),
     )
+    if served:
+        shown = "; ".join(_place(stage, chunk, explicit=True) for stage, chunk in served[:_SHOWN])
+        more = f"; and {len(served) - _SHOWN} more" if len(served) > _SHOWN else ""
+        return f"it has {kind} of {shown}{more}: every stage and chunk of the schedule needs rows"
+    known = ", ".join(sorted({str(op) for _, _, op in rows})) or "no operation at all"
+    hint = f": zero-bubble schedules need rows of {' and '.join(_SPLIT)}" if kind in _SPLIT else ""
+    return f"it has rows of {known}{hint}"
+
+
+def _place(stage: int | None, chunk: int | None, *, explicit: bool = False) -> str:
+    """Where a row serves, in words; chunk 0 and rows for every chunk are told apart only when `explicit`."""
+    name = "every stage" if stage is None else f"stage {stage}"
+    if explicit:
+        return f"{name}, {'every chunk' if chunk is None else f'chunk {chunk}'}"
+    return f"{name}, chunk {chunk}" if chunk else name
 
 
 def _options_of(key: OpKey, rows: list[ProfileRow]) -> tuple[Option, ...]:

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.frontier import Frontier, FrontierPoint
-from energyopt.schemas.plan import Alternative, Plan, PlannedOp, Prediction
+from energyopt.schemas.plan import Alternative, Baseline, Plan, PlannedOp, Prediction
 
+_DIGITS = 9  # of the numbers in a plan file
 ROUNDING = 1e-12  # relative: a deadline printed and read again is still the same deadline
+_SHOWN = 40  # characters of a request that a message repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +45,10 @@ def by_energy_budget(frontier: Frontier, budget_j: float) -> Choice:
         if point.energy_j <= budget_j * (1 + ROUNDING):
             return Choice(index=index, deadline_s=point.iteration_time_s)
     least = frontier.points[-1]
+    asked, needed = _apart(budget_j, least.energy_j)
     raise RequestError(
-        f"no plan costs at most {budget_j:.1f} J an iteration on {frontier.gpus} GPU(s): the least is "
-        f"{least.energy_j:.1f} J in {least.iteration_time_s:.4f} s; raise --energy-budget-j to "
+        f"no plan costs at most {asked} J an iteration on {frontier.gpus} GPU(s): the least is "
+        f"{needed} J in {least.iteration_time_s:.4f} s; raise --energy-budget-j to "
         f"{_up(least.energy_j)}"
     )
 
@@ -56,9 +60,10 @@ def by_power_cap(frontier: Frontier, power_w: float) -> Choice:
         if point.average_power_w <= power_w * (1 + ROUNDING):
             return Choice(index=index, deadline_s=point.iteration_time_s)
     least = min(frontier.points, key=lambda point: point.average_power_w)
+    asked, needed = _apart(power_w, least.average_power_w)
     raise RequestError(
-        f"no plan draws at most {power_w:.1f} W on average on {frontier.gpus} GPU(s): the least is "
-        f"{least.average_power_w:.1f} W in {least.iteration_time_s:.4f} s; raise --power-cap-w to "
+        f"no plan draws at most {asked} W on average on {frontier.gpus} GPU(s): the least is "
+        f"{needed} W in {least.iteration_time_s:.4f} s; raise --power-cap-w to "
         f"{_up(least.average_power_w)}"
     )
 
@@ -66,14 +71,15 @@ def by_power_cap(frontier: Frontier, power_w: float) -> Choice:
 def by_name(frontier: Frontier, wanted: str) -> Choice:
     """The point with this number, counted from 0 for the fastest, or this name."""
     count = len(frontier.points)
-    if wanted.isascii() and wanted.isdigit() and int(wanted) < count:
+    if wanted.isascii() and wanted.isdigit() and len(wanted) <= _SHOWN and int(wanted) < count:
         index = int(wanted)
         return Choice(index=index, deadline_s=frontier.points[index].iteration_time_s)
     for index, point in enumerate(frontier.points):
         if wanted in point.names:
             return Choice(index=index, deadline_s=point.iteration_time_s)
     names = [name for point in frontier.points for name in point.names]
-    raise RequestError(f"there is no point {wanted!r}; there are 0 to {count - 1}, {', '.join(names)}")
+    shown = wanted if len(wanted) <= _SHOWN else wanted[:_SHOWN] + "..."
+    raise RequestError(f"there is no point {shown!r}; there are 0 to {count - 1}, {', '.join(names)}")
 
 
 def to_plan(frontier: Frontier, choice: Choice, alternatives: int = 0) -> Plan:
@@ -85,11 +91,12 @@ def to_plan(frontier: Frontier, choice: Choice, alternatives: int = 0) -> Plan:
         profile_sha256=frontier.profile_sha256,
         device_name=frontier.device_name,
         device_kind=frontier.device_kind,
+        scope=frontier.scope,
         pipeline=frontier.pipeline,
         gpus=frontier.gpus,
         predicted=_prediction(point),
-        max_clock=frontier.max_clock,
-        best_single_clock=frontier.best_single_clock(choice.deadline_s * (1 + ROUNDING)),
+        max_clock=_baseline(frontier.max_clock),
+        best_single_clock=_baseline(frontier.best_single_clock(choice.deadline_s * (1 + ROUNDING))),
         stages=_stages(frontier, point),
         alternatives=tuple(
             Alternative(predicted=_prediction(other), stages=_stages(frontier, other))
@@ -107,8 +114,9 @@ def _by_deadline(frontier: Frontier, deadline_s: float, advice: Callable[[float]
     if fitting:
         return Choice(index=fitting[-1], deadline_s=deadline_s)
     fastest_s = frontier.points[0].iteration_time_s
+    asked, needed = _apart(deadline_s, fastest_s)
     raise RequestError(
-        f"no plan finishes an iteration in {deadline_s:.4f} s: the fastest needs {fastest_s:.4f} s; "
+        f"no plan finishes an iteration in {asked} s: the fastest needs {needed} s; "
         f"{advice(fastest_s)}, or profile higher clocks"
     )
 
@@ -118,9 +126,18 @@ def _check_positive(value: float, flag: str, what: str) -> None:
         raise RequestError(f"{flag} needs {what} above 0, not {value:g}")
 
 
+def _apart(asked: float, needed: float) -> tuple[str, str]:
+    """Two different values, to six significant digits or as many more as tell them apart."""
+    for digits in range(6, 17):
+        texts = f"{asked:.{digits}g}", f"{needed:.{digits}g}"
+        if texts[0] != texts[1]:
+            return texts
+    return repr(asked), repr(needed)
+
+
 def _up(value: float) -> str:
     """A value rounded up to five digits, so that asking for what is printed succeeds."""
-    digits = 4 - math.floor(math.log10(value))
+    digits = min(4 - math.floor(math.log10(value)), 300)  # 10.0**309 is beyond a float
     scale = 10.0**digits
     return f"{math.ceil(value * scale) / scale:.{max(digits, 0)}f}"
 
@@ -132,12 +149,34 @@ def _slower(frontier: Frontier, index: int, count: int) -> list[FrontierPoint]:
 
 
 def _prediction(point: FrontierPoint) -> Prediction:
-    return Prediction(
-        iteration_time_s=point.iteration_time_s,
-        energy_j=point.energy_j,
-        lower_bound_j=point.lower_bound_j,
-        gap=point.gap,
+    energy_j, bound_j = (
+        _shortened(point.energy_j, ROUND_CEILING),
+        _shortened(point.lower_bound_j, ROUND_FLOOR),
     )
+    return Prediction(
+        iteration_time_s=_shortened(point.iteration_time_s, ROUND_CEILING),
+        energy_j=energy_j,
+        lower_bound_j=bound_j,
+        gap=_shortened(energy_j / bound_j - 1, ROUND_CEILING),
+    )
+
+
+def _baseline(one: Baseline | None) -> Baseline | None:
+    if one is None:
+        return None
+    return replace(
+        one,
+        iteration_time_s=_shortened(one.iteration_time_s, ROUND_CEILING),
+        energy_j=_shortened(one.energy_j, ROUND_CEILING),
+    )
+
+
+def _shortened(value: float, rounding: str) -> float:
+    """A number with nine digits, so that the last bits of a sum do not show as differences between plan files."""
+    exact = Decimal(value)
+    if not exact:
+        return 0.0
+    return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - _DIGITS + 1), rounding))
 
 
 def _stages(frontier: Frontier, point: FrontierPoint) -> tuple[tuple[PlannedOp, ...], ...]:

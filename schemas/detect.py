@@ -1,50 +1,46 @@
-"""Telling the tool's files apart by their content, reading no more than that takes."""
+"""Telling the tool's files apart by their content."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from energyopt.schemas.errors import FileFormatError
-from energyopt.schemas.files import read_json
+from energyopt.schemas.files import read_bytes, read_json
 from energyopt.schemas.nodes import Node
 
 PROFILE = "energyopt-profile"
 FRONTIER = "energyopt-frontier"
 PLAN = "energyopt-plan"
+ZEUS = "zeus-list"  # a frequency plan of Zeus, which says no format of its own either
 PIPELINE = "pipeline.toml"  # TOML says no format of its own; this is the name of the settings file
 
 _IN_PARQUET = (PROFILE, FRONTIER)
 _IN_JSON = (PLAN,)
-_HEAD = 256  # bytes; enough for a byte-order mark and blank lines before a JSON object
 
 
 def detect_format(path: Path) -> str:
-    """The format of a file: one of `PROFILE`, `FRONTIER`, `PLAN` and `PIPELINE`.
+    """The format of a file: one of `PROFILE`, `FRONTIER`, `PLAN`, `ZEUS` and `PIPELINE`.
 
-    Parquet and JSON are known by their first bytes and say their format inside; TOML is known by the suffix.
+    Parquet and JSON are known by their first bytes and say their format inside; TOML is known by the suffix, a
+    list for Zeus by its opening bracket. The whole file is read: of a pipe, only inside `reading_once`.
 
     Raises:
         FileFormatError: it cannot be read, or is none of these.
     """
-    head = _head(path)
-    if head.startswith(b"PAR1"):
-        return _known(_parquet_header(path), _IN_PARQUET)
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+    content = read_bytes(path)
+    if content.startswith(b"PAR1"):
+        return _known(_parquet_header(path, content), _IN_PARQUET)
+    start = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if start == b"{":
         return _known(Node(path, "$", read_json(path)), _IN_JSON)
     if path.suffix == ".toml":
         return PIPELINE
+    if start == b"[":
+        return ZEUS
     raise FileFormatError(
-        f"{path}: {'an empty file' if not head else 'neither Parquet nor JSON nor *.toml'}; "
-        "expected a profile, a frontier, a plan or a pipeline.toml"
+        f"{path}: {'neither Parquet nor JSON nor *.toml' if content else 'an empty file'}; "
+        "expected a profile, a frontier, a plan, a list for Zeus or a pipeline.toml"
     )
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_HEAD)
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _known(header: Node, formats: tuple[str, ...]) -> str:
@@ -54,14 +50,13 @@ def _known(header: Node, formats: tuple[str, ...]) -> str:
     return found
 
 
-def _parquet_header(path: Path) -> Node:
-    """The metadata object of a Parquet file; only the footer is read."""
+def _parquet_header(path: Path, content: bytes) -> Node:
+    """The metadata object of a Parquet file; only the footer is parsed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with path.open("rb") as file:
-            metadata = pq.ParquetFile(file).schema_arrow.metadata or {}
+        metadata = pq.ParquetFile(pa.BufferReader(content)).schema_arrow.metadata or {}
     except (OSError, ValueError, pa.ArrowException) as error:
         raise FileFormatError(f"{path}: not a Parquet file, or cut short") from error
     if b"energyopt" not in metadata:

@@ -3,12 +3,15 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from energyopt.schemas.errors import EnergyoptError, FileFormatError
+
+_HELD: ContextVar[dict[Path, bytes] | None] = ContextVar("held", default=None)
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -46,16 +49,32 @@ def write_bytes(path: Path, content: bytes) -> None:
     write_atomically(path, lambda temporary: _fill(temporary, content))
 
 
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Inside the block every file is read at most once, so that a pipe may be told apart and then parsed."""
+    token = _HELD.set({})
+    try:
+        yield
+    finally:
+        _HELD.reset(token)
+
+
 def read_bytes(path: Path) -> bytes:
-    """Read a whole file.
+    """Read a whole file, or give what was read of it before inside `reading_once`.
 
     Raises:
         FileFormatError: it does not exist, is a folder, or may not be read.
     """
+    held = _HELD.get()
+    if held is not None and path in held:
+        return held[path]
     try:
-        return path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror}") from error
+    if held is not None:
+        held[path] = content
+    return content
 
 
 def read_text(path: Path) -> str:

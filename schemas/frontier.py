@@ -7,6 +7,7 @@ the baselines.
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -232,10 +233,12 @@ def _baseline_to_json(one: Baseline) -> dict[str, Any]:
 
 
 def _baseline(node: Node) -> Baseline:
-    clock = node.optional("sm_clock_mhz")
+    clock, time_s = node.optional("sm_clock_mhz"), node.field("iteration_time_s").number(0.0)
+    if time_s == 0:
+        node.field("iteration_time_s").fail("expected a time above 0, found 0")
     return Baseline(
         sm_clock_mhz=None if clock is None else clock.integer(1),
-        iteration_time_s=node.field("iteration_time_s").number(0.0),
+        iteration_time_s=time_s,
         energy_j=node.field("energy_j").number(),
     )
 
@@ -251,7 +254,19 @@ def _points(
         _check_values(path, row, record)
         _check_choices(path, row, record["choices"], counts)
         record["names"], record["choices"] = tuple(record["names"]), tuple(record["choices"])
+    _check_order(path, records)
     return tuple(FrontierPoint(**record) for record in records)
+
+
+def _check_order(path: Path, records: list[dict[str, Any]]) -> None:
+    """Whoever chooses a point relies on it: the fastest first, and each slower one cheaper."""
+    if not records:
+        raise FileFormatError(f"{path}: a frontier without points; plan it again")
+    for row, (faster, slower) in enumerate(pairwise(records), start=1):
+        if slower["iteration_time_s"] <= faster["iteration_time_s"]:
+            raise FileFormatError(f"{path}: row {row} takes no more time than the row before it")
+        if slower["energy_j"] >= faster["energy_j"]:
+            raise FileFormatError(f"{path}: row {row} costs no less energy than the row before it")
 
 
 def _check_values(path: Path, row: int, record: dict[str, Any]) -> None:
@@ -262,8 +277,9 @@ def _check_values(path: Path, row: int, record: dict[str, Any]) -> None:
             raise FileFormatError(
                 f"{path}: column {name!r} is {value} in row {row}; expected a finite number"
             )
-    if record["iteration_time_s"] <= 0:
-        raise FileFormatError(f"{path}: column 'iteration_time_s' is not positive in row {row}")
+    for name in ("iteration_time_s", "energy_j", "average_power_w"):
+        if record[name] <= 0:
+            raise FileFormatError(f"{path}: column {name!r} is not positive in row {row}")
 
 
 def _check_choices(path: Path, row: int, choices: list[int], counts: list[int]) -> None:

@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from energyopt.schemas.errors import FileFormatError
 
+_LARGEST = 2**63 - 1  # what other readers of JSON, and Parquet, can hold
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -59,9 +61,11 @@ class Node:
         return self.value
 
     def integer(self, minimum: int | None = None) -> int:
-        """The value as an integer, at least `minimum`; neither 1.0 nor true is one."""
+        """The value as an integer of 64 bits, at least `minimum`; neither 1.0 nor true is one."""
         if not isinstance(self.value, int) or isinstance(self.value, bool):
             self.fail(f"expected an integer, found {_shown(self.value)}")
+        if abs(self.value) > _LARGEST:
+            self.fail(f"expected an integer of at most {_LARGEST}, found {_shown(self.value)}")
         if minimum is not None and self.value < minimum:
             self.fail(f"expected at least {minimum}, found {self.value}")
         return self.value
@@ -100,5 +104,8 @@ def check_header(root: Node, expected_format: str, newest_version: int) -> int:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or a very deep value
+        return "a value too long to show"
     return text if len(text) <= 40 else text[:37] + "..."

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from energyopt.schemas.errors import FileFormatError
+from energyopt.schemas.files import read_bytes
 from energyopt.schemas.nodes import Node
 
 
@@ -17,12 +18,11 @@ def open_parquet(path: Path) -> tuple[Any, Node]:
     Raises:
         FileFormatError: missing, cut short, not Parquet, or not one of this tool's.
     """
+    # Arrow's threads may outlive the interpreter: they must hold no file of Python's, or the exit aborts
+    source = pa.BufferReader(read_bytes(path))
     try:
-        with path.open("rb") as file:
-            table = pq.ParquetFile(file).read(use_threads=False)  # read_table would import pandas
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror or 'not a Parquet file'}") from error
-    except (pa.ArrowException, ValueError) as error:
+        table = pq.ParquetFile(source).read(use_threads=False)  # read_table would import pandas
+    except (OSError, pa.ArrowException, ValueError) as error:
         raise FileFormatError(f"{path}: not a Parquet file, or cut short") from error
     metadata = (table.schema.metadata or {}).get(b"energyopt")
     if metadata is None:

@@ -10,6 +10,9 @@ from energyopt.schemas.errors import EnergyoptError, FileFormatError
 from energyopt.schemas.files import read_text
 from energyopt.schemas.nodes import Node
 
+MOST = 1_000_000  # stages, microbatches, chunks or GPUs of a degree
+LONGEST_S = 1e6  # twelve days for one transfer or one iteration: beyond any job, and sums stay exact enough
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
@@ -34,10 +37,14 @@ class Pipeline:
         for name in ("stages", "microbatches", "chunks_per_stage", *DEGREES):
             if getattr(self, name) < 1:
                 raise EnergyoptError(f"{name} must be at least 1, not {getattr(self, name)}")
+            if getattr(self, name) > MOST:
+                raise EnergyoptError(f"{name} must be at most {MOST}, not {getattr(self, name):.6g}")
         for name in ("p2p_time_s", "fixed_time_s"):
             value = getattr(self, name)
             if not math.isfinite(value) or value < 0:
                 raise EnergyoptError(f"{name} must be a finite time of at least 0 s, not {value}")
+            if value > LONGEST_S:
+                raise EnergyoptError(f"{name} must be at most {LONGEST_S:g} s, not {value:g}")
 
     def to_json(self) -> dict[str, Any]:
         """The members of the `pipeline` object in plan and frontier files."""
@@ -81,7 +88,10 @@ def read_pipeline_toml(path: Path) -> dict[str, Any]:
     """
     try:
         parsed = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # also integers of thousands of digits, thousands of brackets
         raise FileFormatError(f"{path}: not TOML: {error}") from error
     return pipeline_settings(Node(path, "$", parsed))
 

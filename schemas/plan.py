@@ -63,6 +63,7 @@ class Plan:
     profile_sha256: str | None
     device_name: str
     device_kind: str
+    scope: str = "gpu_board"
     pipeline: Pipeline
     gpus: int
     predicted: Prediction | None
@@ -89,7 +90,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "tool_version": __version__,
         "profile": {"sha256": plan.profile_sha256},
-        "device": {"name": plan.device_name, "kind": plan.device_kind},
+        "device": {"name": plan.device_name, "kind": plan.device_kind, "scope": plan.scope},
         "pipeline": plan.pipeline.to_json(),
         "gpus": plan.gpus,
         "predicted": _prediction_to_json(plan.predicted),
@@ -119,6 +120,7 @@ def plan_from_json(root: Node) -> Plan:
     check_header(root, FORMAT, SCHEMA_VERSION)
     pipeline = pipeline_from_json(root.field("pipeline"))
     predicted = root.optional("predicted")
+    scope = root.field("device").optional("scope")
     baselines = root.field("baselines")
     digest = root.field("profile").optional("sha256")
     alternatives = root.optional("alternatives")
@@ -126,6 +128,7 @@ def plan_from_json(root: Node) -> Plan:
         profile_sha256=None if digest is None else digest.text(),
         device_name=root.field("device").field("name").text(),
         device_kind=root.field("device").field("kind").text(),
+        scope="gpu_board" if scope is None else scope.text(),
         pipeline=pipeline,
         gpus=root.field("gpus").integer(minimum=1),
         predicted=None if predicted is None else _prediction(predicted),

@@ -155,6 +155,7 @@ class Profile:
         """A digest of what decides a plan: rows in canonical order and device, not who wrote it when."""
         meta = self.metadata
         head = [meta.device_name, meta.device_kind, meta.wait_power_w, meta.gpus_per_stage, meta.scope]
+        head.append(meta.power_limit_w)
         head.append(dict(sorted(meta.workload.items())))
         text = compact_json([head, [list(_VALUES(row)) for row in sorted(self.rows, key=_sort_key)]])
         return hashlib.sha256(text.encode()).hexdigest()

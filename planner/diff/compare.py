@@ -37,7 +37,7 @@ def compare_plans(old: Plan, new: Plan, *, allow: frozenset[str]) -> Comparison:
         groups=groups,
         clocks=compare_clocks(old, new),
         offers=() if new.predicted is None else ((new.predicted.iteration_time_s, new.predicted.energy_j),),
-        notes=notes + left_out(old, new),
+        notes=notes + left_out(old, new) + _alternatives(old, new),
     )
 
 
@@ -62,6 +62,13 @@ def compare_frontiers(old: "Frontier", new: "Frontier", *, allow: frozenset[str]
         offers=tuple((point.iteration_time_s, point.energy_j) for point in new.points),
         notes=notes,
     )
+
+
+def _alternatives(old: Plan, new: Plan) -> tuple[str, ...]:
+    """A note where the further points of two plans differ; they are not judged."""
+    if old.alternatives == new.alternatives:
+        return ()
+    return (f"alternatives differ: {len(old.alternatives)} before, {len(new.alternatives)} now; not judged",)
 
 
 def _group(name: str, old: Numbers, new: Numbers, judged: bool = False) -> Group:
@@ -96,7 +103,7 @@ def _plan_side(plan: Plan) -> Side:
         profile_sha256=plan.profile_sha256,
         device_name=plan.device_name,
         device_kind=plan.device_kind,
-        scope=None,
+        scope=plan.scope,
         wait_power_w=None,
         gpus=plan.gpus,
         pipeline=plan.pipeline,

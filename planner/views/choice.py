@@ -28,7 +28,7 @@ def choice_table(frontier: "Frontier", choice: "Choice", plan: "Plan") -> Table:
             _gap(point.gap),
         ),
         _baseline_row("every op at its highest clock", plan.max_clock, own_s, own_j),
-        _baseline_row("best single clock in time", plan.best_single_clock, own_s, own_j),
+        _baseline_row(_single_clock(frontier, plan), plan.best_single_clock, own_s, own_j),
     ]
     if choice.index + 1 < len(frontier.points):
         slower = frontier.points[choice.index + 1]
@@ -57,9 +57,18 @@ def _gap(gap: float) -> str:
     return f"+{percent(gap)}"
 
 
+def _single_clock(frontier: "Frontier", plan: "Plan") -> str:
+    """The name of the row, with the reason where there is no such clock."""
+    if plan.best_single_clock is not None:
+        return "best single clock in time"
+    if not frontier.single_clocks:
+        return "best single clock in time: no clock is common to all operations"
+    return "best single clock in time: no clock is fast enough"
+
+
 def _baseline_row(name: str, one: "Baseline | None", time_s: float, energy_j: float) -> tuple[str, ...]:
     if one is None:
-        return (f"{name}: no clock is fast enough", MISSING, MISSING, MISSING, MISSING)
+        return (name, MISSING, MISSING, MISSING, MISSING)
     clock = "" if one.sm_clock_mhz is None else f", {one.sm_clock_mhz} MHz"
     return (
         f"{name}{clock}",

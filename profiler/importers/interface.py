@@ -10,7 +10,7 @@ from energyopt.schemas.profile import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What was measured of one instruction of one stage.
+    """What was measured of one instruction of one chunk of one stage.
 
     peers: GPUs that the stage was measured on.
     missing_clocks_mhz: clocks that other instructions or stages were measured at, and this one was not.
@@ -18,6 +18,7 @@ class Coverage:
     """
 
     stage: int
+    chunk: int
     op: OpKind
     clocks: int
     lowest_mhz: int
@@ -29,7 +30,7 @@ class Coverage:
     @property
     def missing(self) -> tuple[str, ...]:
         """Everything that is absent, one text each."""
-        name = OpKey(self.stage, 0, self.op)
+        name = OpKey(self.stage, self.chunk, self.op)
         absent = tuple(f"{name} at {clock} MHz" for clock in self.missing_clocks_mhz)
         return absent + tuple(f"{name} at {peer}" for peer in self.missing_peers)
 

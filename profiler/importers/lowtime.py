@@ -1,8 +1,9 @@
 """Lowtime's (and Perseus') stage profiles: CSV with `stage,instruction,frequency,time,energy`.
 
-Rank columns (`rank` or any `*_rank`) may stand beside them. Rows of one (stage, instruction, frequency) with
-distinct ranks are peers: the stage is as slow as its slowest peer, and its energy is the sum over them, kept
-as the mean per GPU with `gpus_per_stage` peers. `pp_rank` is the stage itself.
+A column `chunk` (0 if absent) tells the model chunks of a stage apart. Rank columns (`rank` or any `*_rank`) may
+stand beside them. Rows of one (stage, chunk, instruction, frequency) with distinct ranks are peers: the stage is as
+slow as its slowest peer, for which the others wait at wait power. Energy is kept as the mean per GPU over the
+`gpus_per_stage` peers, that wait included. `pp_rank` is the stage itself.
 """
 
 import math
@@ -12,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from energyopt.profiler.importers import grid, units
+from energyopt.profiler.importers import grid, provenance, units
 from energyopt.profiler.importers.csvtable import Cell, read_records
 from energyopt.profiler.importers.grid import Peer, Point
 from energyopt.profiler.importers.interface import ImportedProfile
@@ -50,17 +51,19 @@ def read_lowtime_csv(
     time_unit: str = "s",
     energy_unit: str = "J",
     power_limit_w: float | None = None,
+    workload: Mapping[str, str | int] | None = None,
     strict: bool = True,
 ) -> ImportedProfile:
-    """Read a stage profile; rows are of level `op`, chunk 0, in seconds and joules per GPU.
+    """Read a stage profile; rows are of level `op`, in seconds and joules per GPU.
 
     Args:
-        path: the CSV file; only its name is kept.
+        path: the CSV file; only its name is kept, with a backslash escape for what cannot be printed.
         device_name: the GPU that it was measured on.
         wait_power_w: power of that GPU while it is blocked on a peer, W.
         time_unit: `s`, `ms` or `us`.
         energy_unit: `J`, `mJ`, `uJ` or `kWh`.
         power_limit_w: the board's power limit; a mean power above 1.5 times it is refused.
+        workload: what was measured, with the keys of `provenance.WORKLOAD_KEYS`.
         strict: refuse a grid with missing measurements; otherwise warn.
 
     Raises:
@@ -73,7 +76,7 @@ def read_lowtime_csv(
         energy=_unit(EnergyUnit, energy_unit),
         highest_w=_highest_power_w(device_name, wait_power_w, power_limit_w),
     )
-    records = read_records(path, COLUMNS, _is_rank)
+    records = read_records(path, COLUMNS, _is_optional)
     ranks = tuple(name for name in records[0] if _is_rank(name) and name != "pp_rank")
     measured = [_measurement(record, ranks, used) for record in records]
     points = _by_peer(path, measured, ranks)
@@ -82,17 +85,19 @@ def read_lowtime_csv(
     gaps = grid.incomplete(covered)
     if gaps and strict:
         raise ProfileError(f"{path}: {gaps}; measure them, or pass --allow-incomplete")
-    rows = tuple(_row(point, peers) for point, peers in sorted(points.items()))
+    rows = tuple(_row(point, peers, wait_power_w) for point, peers in sorted(points.items()))
+    source = provenance.printable(path.name)
     metadata = ProfileMetadata(
         device_name=device_name,
         device_kind=DeviceKind.IMPORTED,
         wait_power_w=float(wait_power_w),
         gpus_per_stage=covered[0].peers,
         power_limit_w=power_limit_w,
-        source=path.name,
+        workload=dict(workload or {}),
+        source=source,
     )
-    warnings = [f"{path.name}: {gaps}"] if gaps else []
-    warnings += _negative_effective_energy(path.name, rows, wait_power_w)
+    warnings = [f"{source}: {gaps}"] if gaps else []
+    warnings += _negative_effective_energy(source, rows, wait_power_w)
     profile = Profile(metadata=metadata, rows=rows)
     return ImportedProfile(profile=profile, coverage=covered, warnings=tuple(warnings))
 
@@ -105,14 +110,22 @@ def _unit(kind: type[_Unit], text: str) -> _Unit:
 
 def _highest_power_w(device_name: str, wait_power_w: float, power_limit_w: float | None) -> float:
     """The highest plausible power, once the settings are known to be sound."""
-    if not device_name.strip():
-        raise EnergyoptError("the name of the GPU is empty; name the one that the profile was measured on")
-    if power_limit_w is not None and not (math.isfinite(power_limit_w) and power_limit_w > 0):
-        raise EnergyoptError(f"the power limit must be above 0 W, not {power_limit_w}")
+    provenance.check_device_name(device_name)
+    if power_limit_w is not None and not 0 < power_limit_w <= units.HIGHEST_POWER_W:
+        hint = units.likely_watts(power_limit_w, units.HIGHEST_POWER_W)
+        allowed = f"above 0 and at most {units.HIGHEST_POWER_W:g} W"
+        raise EnergyoptError(f"the power limit must be {allowed}, not {power_limit_w}{hint}")
     highest_w = units.highest_power_w(power_limit_w)
-    if not 0 <= wait_power_w <= highest_w:
-        raise EnergyoptError(f"the wait power must be from 0 to {highest_w:g} W, not {wait_power_w}")
+    if not 0 <= wait_power_w < highest_w:
+        hint = units.likely_watts(wait_power_w, highest_w)
+        raise EnergyoptError(
+            f"the wait power must be at least 0 and below {highest_w:g} W, not {wait_power_w}{hint}"
+        )
     return highest_w
+
+
+def _is_optional(name: str) -> bool:
+    return name == "chunk" or _is_rank(name)
 
 
 def _is_rank(name: str) -> bool:
@@ -121,6 +134,7 @@ def _is_rank(name: str) -> bool:
 
 def _measurement(record: dict[str, Cell], ranks: tuple[str, ...], used: _Units) -> _Measurement:
     stage = record["stage"].index()
+    chunk = record["chunk"].index() if "chunk" in record else 0
     if "pp_rank" in record and record["pp_rank"].index() != stage:
         record["pp_rank"].fail(f"not the stage of this line, {stage}")
     clock = record["frequency"].number()
@@ -128,14 +142,15 @@ def _measurement(record: dict[str, Cell], ranks: tuple[str, ...], used: _Units) 
         record["frequency"].fail(problem)
     time, energy = record["time"].positive(), record["energy"].positive()
     time_s, energy_j = units.to_seconds(time, used.time), units.to_joules(energy, used.energy)
-    for cell, value in ((record["time"], time_s), (record["energy"], energy_j)):
-        if not (math.isfinite(value) and value > 0):
-            cell.fail("out of the range of numbers once converted")
+    if not (math.isfinite(energy_j) and energy_j > 0):
+        record["energy"].fail("out of the range of numbers once converted")
+    if problem := units.implausible_time(time, used.time):
+        record["time"].fail(problem)
     if problem := units.implausible_power(time, used.time, energy, used.energy, used.highest_w):
         record["energy"].fail(problem)
     return _Measurement(
         line=record["stage"].line,
-        point=(OpKey(stage, 0, _kind(record["instruction"])), int(clock)),
+        point=(OpKey(stage, chunk, _kind(record["instruction"])), int(clock)),
         peer=tuple(record[name].index() for name in ranks),
         time_s=time_s,
         energy_j=energy_j,
@@ -163,16 +178,18 @@ def _by_peer(
     return points
 
 
-def _row(point: Point, peers: Mapping[Peer, _Measurement]) -> ProfileRow:
+def _row(point: Point, peers: Mapping[Peer, _Measurement], wait_power_w: float) -> ProfileRow:
     key, clock = point
+    slowest_s = max(one.time_s for one in peers.values())
+    spent_j = math.fsum(one.energy_j + wait_power_w * (slowest_s - one.time_s) for one in peers.values())
     return ProfileRow(
         level=Level.OP,
         stage=key.stage,
         chunk=key.chunk,
         op=key.kind,
         sm_clock_mhz=clock,
-        time_s=max(one.time_s for one in peers.values()),
-        energy_j=math.fsum(one.energy_j for one in peers.values()) / len(peers),
+        time_s=slowest_s,
+        energy_j=spent_j / len(peers),
         energy_source=EnergySource.IMPORTED,
     )
 
@@ -185,6 +202,6 @@ def _negative_effective_energy(name: str, rows: tuple[ProfileRow, ...], wait_pow
     worst_j, row = min(negative, key=lambda pair: pair[0])
     return [
         f"{name}: {len(negative)} of {len(rows)} rows use less energy than waiting for as long would "
-        f"({wait_power_w:g} W); worst: {row.op} of stage {row.stage} at {row.sm_clock_mhz} MHz, "
+        f"({wait_power_w:g} W); worst: {OpKey(row.stage or 0, row.chunk or 0, row.op)} at {row.sm_clock_mhz} MHz, "
         f"{worst_j:.4g} J; is the wait power that of this GPU?"
     ]

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 LOWEST_POWER_W = 1.0
 HIGHEST_POWER_W = 2000.0  # no single GPU board draws more
+SHORTEST_TIME_S = 1e-9
+LONGEST_TIME_S = 1e6
 LIMIT_MARGIN = 1.5  # boards overshoot their power limit for moments, not on average
 
 _LOWEST_CLOCK_MHZ = 50
@@ -54,6 +56,27 @@ def to_joules(value: float, unit: EnergyUnit) -> float:
 def highest_power_w(power_limit_w: float | None) -> float:
     """The mean power in W above which a reading must be wrong, given the power limit if it is known."""
     return HIGHEST_POWER_W if power_limit_w is None else LIMIT_MARGIN * power_limit_w
+
+
+def implausible_time(time: float, unit: TimeUnit) -> str | None:
+    """Why a time, in this unit, is none of an operation, with the likely unit; None where it can be one."""
+    if SHORTEST_TIME_S <= to_seconds(time, unit) <= LONGEST_TIME_S:
+        return None
+    fitting = [
+        f"--time-unit {other} ({seconds:.4g} s)"
+        for other in TimeUnit
+        if SHORTEST_TIME_S <= (seconds := to_seconds(time, other)) <= LONGEST_TIME_S
+    ]
+    hint = f"did you mean {' or '.join(fitting)}?" if fitting else "no unit would explain it"
+    return f"{to_seconds(time, unit):.4g} s, outside {SHORTEST_TIME_S:g} to {LONGEST_TIME_S:g} s; {hint}"
+
+
+def likely_watts(value: float, highest_w: float) -> str:
+    """A hint at the unit of a power that is too high, to be appended to the complaint; empty if there is none."""
+    for unit, parts in (("mW", 1e3), ("uW", 1e6)):
+        if LOWEST_POWER_W <= value / parts <= highest_w:
+            return f"; it looks like {unit}, which would be {value / parts:g} W"
+    return ""
 
 
 def implausible_power(

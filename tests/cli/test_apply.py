@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from energyopt.applier.zeus import read_zeus_list
+from energyopt.schemas.frontier import Frontier, write_frontier
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.plan import read_plan
 
@@ -51,12 +53,15 @@ def test_requests(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("--deadline-s", 8), "the fastest needs 9.0000 s; raise --deadline-s to 9.0000"),
+        (("--deadline-s", 8), "the fastest needs 9 s; raise --deadline-s to 9.0000"),
+        (("--deadline-s", "8.999999"), "in 8.999999 s: the fastest needs 9 s"),
+        (("--deadline-s", "8.99999999999"), "in 8.99999999999 s: the fastest needs 9 s"),
         (("--deadline-s", "nan"), "--deadline-s needs a time above 0, not nan"),
         (("--max-slowdown", 0), "--max-slowdown needs a factor above 0, not 0"),
-        (("--energy-budget-j", 1), "the least is 3750.0 J in 11.2500 s"),
-        (("--power-cap-w", 1), "the least is 333.3 W in 11.2500 s"),
+        (("--energy-budget-j", 1), "the least is 3750 J in 11.2500 s"),
+        (("--power-cap-w", 1), "the least is 333.333 W in 11.2500 s"),
         (("--point", 99), "there is no point '99'"),
+        (("--point", "1" * 5000), f"there is no point '{'1' * 40}...'; there are 0 to"),
         (("--point", 0, "--deadline-s", 9), "--deadline-s and --point were given; one of them decides"),
         (("--alternatives", -1), "--alternatives"),
         (("--format", "yaml"), "--format"),
@@ -118,3 +123,21 @@ def test_a_profile_is_no_frontier(
 ) -> None:
     assert energyopt("apply", profile_file, "-o", tmp_path / "plan.json") == 2
     assert "not 'energyopt-frontier'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("common", "expected"),
+    [(False, "no clock is common to all operations"), (True, "no clock is fast enough")],
+)
+def test_why_there_is_no_single_clock(
+    energyopt: Energyopt,
+    small_frontier: Frontier,
+    tmp_path: Path,
+    common: bool,
+    expected: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    clocks = small_frontier.single_clocks[:1] if common else ()  # 1000 MHz, which takes 11.25 s
+    write_frontier(tmp_path / "f.parquet", replace(small_frontier, single_clocks=clocks))
+    assert energyopt("apply", tmp_path / "f.parquet", "-o", tmp_path / "plan.json") == 0
+    assert f"best single clock in time: {expected} " in capfd.readouterr().out

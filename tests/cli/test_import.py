@@ -9,6 +9,7 @@ import pytest
 from energyopt.cli.import_ import lowtime, zeus
 from energyopt.cli.main import main
 from energyopt.schemas.errors import EnergyoptError
+from energyopt.schemas.frontier import read_frontier
 from energyopt.schemas.plan import read_plan
 from energyopt.schemas.profile import read_profile
 
@@ -152,3 +153,61 @@ def test_registering_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == ""
+
+
+def test_chunks_are_planned(tmp_path: Path, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Interleaved 1F1B, two stages of two chunks, two microbatches, every op 1 s.
+
+    Each stage is busy for 2 x 2 x 2 = 8 s and idle for (stages - 1) x (forward + backward) = 2 s. Ops draw 100 J on
+    chunk 0 and 200 J on chunk 1, eight of each; two GPUs wait 2 s each at 80 W: 800 + 1600 + 320 = 2720 J.
+    """
+    source, frontier = tmp_path / "chunks.csv", tmp_path / "frontier.parquet"
+    rows = [(s, c, op) for s in (0, 1) for c in (0, 1) for op in ("forward", "backward")]
+    cells = "".join(f"{s},{op},1410,1,{100 + 100 * c},{c}\n" for s, c, op in rows)
+    source.write_text(HEADER.strip() + ",chunk\n" + cells)
+    told = ("--gpu", "A100", "--wait-power-w", "80")
+    assert main(["import", "lowtime", str(source), "-o", str(target), *told]) == 0
+    _, header, first, *_ = capsys.readouterr().out.splitlines()
+    assert header.split()[:3] == ["stage", "chunk", "instruction"]
+    assert first.split()[:3] == ["0", "0", "backward"]
+    job = ["plan", str(target), "-o", str(frontier), "--microbatches", "2"]
+    assert main(job) == 2
+    assert "the profile has 2 chunks per stage and the job 1: give --chunks 2" in capsys.readouterr().err
+    assert main([*job, "--schedule", "interleaved-1f1b", "--chunks", "2"]) == 0
+    for point in read_frontier(frontier).points:
+        assert point.iteration_time_s == pytest.approx(10.0, rel=1e-9)
+        assert point.energy_j == pytest.approx(2720.0, rel=1e-9)
+
+
+def test_the_workload_must_be_that_of_the_job(
+    run: Run, source: Path, target: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = ("--workload", "model=gpt3", "--workload", "tp=8", "--power-limit-w", "400")
+    assert run("lowtime", source, "-o", target, *ABOUT, *told) == 0
+    metadata = read_profile(target).metadata
+    assert (metadata.workload, metadata.power_limit_w) == ({"model": "gpt3", "tp": 8}, 400.0)
+    job = ["plan", str(target), "-o", str(target.parent / "frontier.parquet"), "--microbatches", "2"]
+    assert main(job) == 2
+    assert "measured with tensor_parallel 8 and the job has 1" in capsys.readouterr().err
+    assert main([*job, "--tensor-parallel", "8"]) == 0
+
+
+def test_an_unknown_key_of_the_workload(
+    run: Run, source: Path, target: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("lowtime", source, "-o", target, *ABOUT, "--workload", "pp=8") == 2
+    assert "--workload has no key 'pp'; known are model, tp, cp," in capsys.readouterr().err
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("gpu", ["", "A\n100", "A100\udcff"])
+@pytest.mark.parametrize("words", [("lowtime", "--wait-power-w", "80"), ("zeus",)])
+def test_a_name_that_no_gpu_has(
+    run: Run, source: Path, target: Path, gpu: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, *told = words
+    assert run(command, source, "-o", target, "--gpu", gpu, *told) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("energyopt: the name of the GPU")
+    assert complaint.count("\n") == 1
+    assert not target.exists()

@@ -100,7 +100,7 @@ for words in (["import", "lowtime"], ["import", "zeus"], ["plan"], ["apply"], ["
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "import lowtime --allow-incomplete --energy-unit --gpu --help --json --output --power-limit-w "
-        "--time-unit --wait-power-w",
+        "--time-unit --wait-power-w --workload",
         "import zeus --gpu --help --output",
         "plan --chunks --context-parallel --data-parallel --effort --fixed-time-s --help --json --microbatches "
         "--output --p2p-time-s --pipeline --points --schedule --stages --tensor-parallel",

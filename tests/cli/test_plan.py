@@ -69,6 +69,10 @@ def test_a_pipeline_file_and_flags_that_override_it(
         ((*SIZES, "--p2p-time-s", "nan"), "p2p_time_s must be a finite time"),
         ((*SIZES, "--p2p-time-s", "-1"), "p2p_time_s must be a finite time"),
         ((*SIZES, "--fixed-time-s", "inf"), "fixed_time_s must be a finite time"),
+        ((*SIZES, "--p2p-time-s", "1e308"), "p2p_time_s must be at most 1e+06 s, not 1e+308"),
+        ((*SIZES, "--fixed-time-s", "1e300"), "fixed_time_s must be at most 1e+06 s, not 1e+300"),
+        ((*SIZES, "--data-parallel", 10**30), "data_parallel must be at most 1000000, not 1e+30"),
+        ((*SIZES, "--points", 501), "--points"),
         ((*SIZES, "--pipeline", "none.toml"), "cannot read none.toml"),
         (("--stages", 0, "--microbatches", 2), "--stages"),
         ((*SIZES, "--points", 3), "--points"),
@@ -140,6 +144,46 @@ def test_the_profile_is_never_written_over(
     assert energyopt("plan", profile_file, "-o", profile_file, *SIZES) == 2
     assert "is an input of this command" in capfd.readouterr().err
     assert profile_file.read_bytes() == before
+
+
+SCHEDULE = "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"
+
+
+def test_a_schedule_in_a_pipeline_file_lies_beside_it_and_is_never_written_over(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "order.csv").write_text(SCHEDULE)
+    (folder / "pipeline.toml").write_text('schedule = "order.csv"\n')
+    words = ("plan", profile_file, "--pipeline", folder / "pipeline.toml", "-o")
+    assert energyopt(*words, tmp_path / "f.parquet") == 0
+    assert read_frontier(tmp_path / "f.parquet").pipeline.schedule == "csv:order.csv"
+    assert energyopt(*words, folder / "order.csv") == 2
+    assert "order.csv is an input of this command" in capfd.readouterr().err
+    assert (folder / "order.csv").read_text() == SCHEDULE
+
+
+def test_fewer_points_than_asked_for_are_explained(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "f.parquet"
+    assert energyopt("plan", profile_file, "-o", target, *SIZES, "--points", 400) == 0
+    found = len(read_frontier(target).points)
+    assert f"{found} points of 400 asked for: no more plans differ\n" in capfd.readouterr().err
+
+
+def test_a_single_operation_below_the_wait_power(
+    energyopt: Energyopt, small_profile: Profile, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = tuple(
+        replace(row, energy_j=1.0) if (row.op, row.sm_clock_mhz) == ("forward", 1000) else row
+        for row in small_profile.rows
+    )
+    write_profile(tmp_path / "p.parquet", replace(small_profile, rows=rows))
+    assert energyopt("plan", tmp_path / "p.parquet", "-o", tmp_path / "f.parquet", *SIZES) == 0
+    words = capfd.readouterr().err
+    assert "draws less than the wait power of 100 W" in words and "more" not in words.split("wait power")[0]
 
 
 def test_a_folder_that_does_not_exist(

@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from energyopt.applier.zeus import zeus_text
 from energyopt.cli.main import main
 from energyopt.planner.views.frontier import POINT_COLUMNS
 from energyopt.schemas.files import canonical_json
@@ -16,7 +18,7 @@ from energyopt.schemas.plan import Plan, plan_text, write_plan
 from energyopt.schemas.profile import Profile, write_profile
 
 Run = Callable[..., int]
-KINDS = ("frontier.parquet", "plan.json", "pipeline.toml", "profile.parquet")
+KINDS = ("frontier.parquet", "plan.json", "pipeline.toml", "profile.parquet", "zeus.py")
 
 
 @pytest.fixture
@@ -29,6 +31,7 @@ def files(tmp_path: Path, small_frontier: Frontier, small_plan: Plan, small_prof
     write_frontier(tmp_path / "frontier.parquet", small_frontier)
     write_plan(tmp_path / "plan.json", small_plan)
     write_profile(tmp_path / "profile.parquet", small_profile)
+    (tmp_path / "zeus.py").write_text(zeus_text(small_plan))
     (tmp_path / "pipeline.toml").write_text('stages = 4\nschedule = "gpipe"\n')
     return tmp_path
 
@@ -40,7 +43,7 @@ def test_tables_are_whole_when_piped(
     assert run(files / name) == 0
     printed = capsys.readouterr().out
     assert "\u2026" not in printed and "\x1b" not in printed
-    if name != "pipeline.toml":
+    if name not in ("pipeline.toml", "zeus.py"):
         assert "GPU [bold]x[/bold]" in printed
     if name == "frontier.parquet":
         header = next(line for line in printed.splitlines() if line.startswith("point "))
@@ -123,10 +126,63 @@ def test_a_folder_that_does_not_exist_is_refused(
     assert "cannot write" in capsys.readouterr().err
 
 
+def test_a_list_for_zeus(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Stage 0 runs F0 F1 B0 B1 at 1400, 1000, 1000 and 1400 MHz, stage 1 everything at 1400."""
+    assert run(files / "zeus.py") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert ["0", "forward", "2", "1000", "1200.0", "1400"] in rows
+    assert ["1", "backward", "2", "1400", "1400.0", "1400"] in rows
+    assert run(files / "zeus.py", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["stages"][0][1] == ["forward", 1000]
+    assert found["clocks"][0]["mean_mhz"] == 1200.0
+
+
+@pytest.mark.parametrize("flags", [("--plot",), ("--timeline", "0")])
+def test_a_picture_never_replaces_the_input(
+    run: Run, files: Path, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "frontier.parquet").rename(files / "frontier.png")
+    (files / "link.png").symlink_to("frontier.png")
+    before = (files / "frontier.png").read_bytes()
+    assert run(files / "frontier.png", *flags, files / "link.png") == 2
+    assert f"is an input of this command; give another file to {flags[0]}" in capsys.readouterr().err
+    assert (files / "frontier.png").read_bytes() == before
+
+
+def test_two_pictures_need_two_files(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = files / ".." / files.name / "f.png"
+    assert run(files / "frontier.parquet", "--plot", files / "f.png", "--timeline", "0", again) == 2
+    assert "--plot and --timeline would both write" in capsys.readouterr().err
+    assert not (files / "f.png").exists()
+
+
+def test_foreign_text_sends_no_control_characters(
+    run: Run, files: Path, small_plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(files / "plan.json", replace(small_plan, device_name="\x1b[31mGPU\nplan 0 J"))
+    assert run(files / "plan.json") == 0
+    assert r"\x1b[31mGPU\nplan 0 J" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "content", [f"stages = {'1' * 5000}", f"a = {'[' * 5000}", f"stages = 0x{'f' * 5000}"]
+)
+def test_a_monstrous_pipeline_file_is_refused(
+    run: Run, files: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "pipeline.toml").write_text(content)
+    assert run(files / "pipeline.toml") == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_an_unknown_file_is_refused(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "other").write_text("hello")
     assert run(files / "other") == 2
-    assert "expected a profile, a frontier, a plan or a pipeline.toml" in capsys.readouterr().err
+    assert (
+        "expected a profile, a frontier, a plan, a list for Zeus or a pipeline.toml"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_commands_load_nothing_heavy() -> None:

@@ -78,3 +78,20 @@ def test_kinds_that_never_run_are_named(staged: Profile) -> None:
     extra = replace(staged.rows[0], op=OpKind.OPTIMIZER)
     assert unused_kinds(staged, schedule) == []
     assert unused_kinds(replace(staged, rows=(*staged.rows, extra)), schedule) == [OpKind.OPTIMIZER]
+
+
+def test_a_profile_of_more_chunks_is_of_another_job(staged: Profile) -> None:
+    rows = tuple(replace(row, chunk=chunk) for row in staged.rows for chunk in (0, 1))
+    chunked = replace(staged, rows=rows)
+    with pytest.raises(
+        ProfileError, match="the profile has 2 chunks per stage and the job 1: give --chunks 2"
+    ):
+        build_job({"microbatches": 2}, chunked)
+    settings = {"microbatches": 2, "schedule": "interleaved-1f1b", "chunks_per_stage": 2}
+    assert build_job(settings, chunked)[0].chunks_per_stage == 2
+
+
+def test_a_profile_of_another_context_degree_is_refused(staged: Profile) -> None:
+    profile = replace(staged, metadata=replace(staged.metadata, workload={"tp": 1, "cp": 2}))
+    with pytest.raises(ProfileError, match="give --context-parallel 2"):
+        build_job({"microbatches": 3}, profile)

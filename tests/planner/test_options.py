@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyopt.planner.options import lower_hull, measured_options, pareto_front
+from energyopt.planner.options import draws_less_than_waiting, lower_hull, measured_options, pareto_front
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey, OpKind
@@ -152,3 +152,37 @@ def test_two_rows_for_one_clock_are_refused(make_profile: Callable[..., Profile]
     profile = make_profile([(0, 0, B, 1400, 1.0, 100.0), (0, 0, B, 1400, 1.1, 100.0)])
     with pytest.raises(ProfileError, match="two rows for backward of stage 0 at 1400 MHz"):
         measured_options(profile, [OpKey(0, 0, B)])
+
+
+def test_the_stages_and_chunks_of_a_kind_are_listed(make_profile: Callable[..., Profile]) -> None:
+    places = [(None, 2), (0, 0), (1, None)]
+    profile = make_profile(
+        [(*place, F, 1400, 1.0, 100.0) for place in places] + [(0, 1, B, 1400, 1.0, 100.0)]
+    )
+    listed = "it has forward of every stage, chunk 2; stage 0, chunk 0; stage 1, every chunk: every stage and chunk"
+    with pytest.raises(ProfileError, match=f"no usable row for forward of stage 0, chunk 1; {listed}"):
+        measured_options(profile, [OpKey(0, 1, F)])
+    many = make_profile([(stage, 0, F, 1400, 1.0, 100.0) for stage in range(11)])
+    with pytest.raises(ProfileError, match="stage 7, chunk 0; and 3 more: every stage"):
+        measured_options(many, [OpKey(11, 0, F)])
+
+
+@pytest.mark.parametrize("kind", [OpKind.BACKWARD_INPUT, OpKind.BACKWARD_WEIGHT])
+def test_split_rows_are_asked_for(small_profile: Profile, kind: OpKind) -> None:
+    hint = "forward: zero-bubble schedules need rows of backward_input and backward_weight$"
+    with pytest.raises(ProfileError, match=hint):
+        measured_options(small_profile, [OpKey(0, 0, kind)])
+
+
+def test_rows_below_the_wait_power_are_named_for_where_they_serve(
+    make_profile: Callable[..., Profile],
+) -> None:
+    """At 80 W: 79 J in 1 s is less, 80 J is not; a row without a stage serves every stage."""
+    places = [(1, 1), (0, None), (0, 0), (None, 1), (None, None)]
+    profile = make_profile([(*place, F, 1400, 1.0, 79.0) for place in places] + [(0, 0, B, 1400, 1.0, 80.0)])
+    assert draws_less_than_waiting(profile) == [
+        "forward of every stage",
+        "forward of every stage, chunk 1",
+        "forward of stage 0",
+        "forward of stage 1, chunk 1",
+    ]

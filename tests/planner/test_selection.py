@@ -40,7 +40,7 @@ def test_what_is_not_above_zero_is_refused(small_frontier: Frontier, choose, val
 
 def test_too_early_a_deadline_names_the_nearest_reachable(small_frontier: Frontier) -> None:
     expected = (
-        "no plan finishes an iteration in 8.9000 s: the fastest needs 9.0000 s; "
+        "no plan finishes an iteration in 8.9 s: the fastest needs 9 s; "
         "raise --deadline-s to 9.0000, or profile higher clocks"
     )
     with pytest.raises(RequestError) as caught:
@@ -70,7 +70,7 @@ def test_an_energy_budget_takes_the_fastest_within_it(small_frontier: Frontier) 
     assert selection.by_energy_budget(small_frontier, 4000.0).index == 0
     assert selection.by_energy_budget(small_frontier, 3974.9).index == 1
     assert selection.by_energy_budget(small_frontier, 3750.0).index == 2
-    with pytest.raises(RequestError, match=r"the least is 3750\.0 J in 11\.2500 s; raise .* 3750"):
+    with pytest.raises(RequestError, match=r"the least is 3750 J in 11\.2500 s; raise .* 3750"):
         selection.by_energy_budget(small_frontier, 3000.0)
 
 
@@ -79,7 +79,7 @@ def test_a_power_cap_takes_the_fastest_within_it(small_frontier: Frontier) -> No
     assert selection.by_power_cap(small_frontier, 442.0).index == 0
     assert selection.by_power_cap(small_frontier, 430.0).index == 1
     assert selection.by_power_cap(small_frontier, 334.0).index == 2
-    with pytest.raises(RequestError, match=r"the least is 333\.3 W"):
+    with pytest.raises(RequestError, match=r"the least is 333\.333 W"):
         selection.by_power_cap(small_frontier, 300.0)
 
 
@@ -113,6 +113,24 @@ def test_the_best_single_clock_meets_the_deadline_asked_for(small_frontier: Fron
 def test_no_single_clock_may_be_fast_enough(small_frontier: Frontier) -> None:
     frontier = replace(small_frontier, single_clocks=small_frontier.single_clocks[:1])
     assert selection.to_plan(frontier, selection.by_name(frontier, "0")).best_single_clock is None
+
+
+def test_numbers_in_a_plan_have_nine_digits_rounded_to_the_safe_side(small_frontier: Frontier) -> None:
+    point = replace(
+        small_frontier.points[0],
+        iteration_time_s=2.836510765075681,
+        energy_j=6168.726491234567,
+        lower_bound_j=6160.417282038884,
+    )
+    max_clock = replace(small_frontier.max_clock, energy_j=1e4 / 3)
+    frontier = replace(small_frontier, points=(point,), max_clock=max_clock)
+    plan = selection.to_plan(frontier, selection.by_name(frontier, "0"))
+    assert plan.predicted is not None
+    assert plan.max_clock is not None
+    assert plan.predicted.iteration_time_s == 2.83651077  # up
+    assert plan.predicted.energy_j == 6168.7265  # up
+    assert plan.predicted.lower_bound_j == 6160.41728  # down
+    assert plan.max_clock.energy_j == 3333.33334
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from energyopt.schemas.detect import FRONTIER, PIPELINE, PLAN, PROFILE, detect_format
+from energyopt.schemas.detect import FRONTIER, PIPELINE, PLAN, PROFILE, ZEUS, detect_format
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.frontier import Frontier, write_frontier
 from energyopt.schemas.plan import Plan, plan_text, write_plan
@@ -23,8 +23,11 @@ def test_every_format_whatever_the_file_is_called(
     assert detect_format(file) == PROFILE
     write_plan(file, small_plan)
     assert detect_format(file) == PLAN
-    file.write_text("stages = 4\n")
-    assert detect_format(file) == PIPELINE
+    for text in ("stages = 4\n", "[table]\n"):
+        file.write_text(text)
+        assert detect_format(file) == PIPELINE
+    file.with_suffix(".py").write_text("\n[[('forward', 1400)]]\n")
+    assert detect_format(file.with_suffix(".py")) == ZEUS
 
 
 def test_a_plan_after_a_byte_order_mark_and_blank_lines(tmp_path: Path, small_plan: Plan) -> None:
@@ -38,7 +41,6 @@ def test_a_plan_after_a_byte_order_mark_and_blank_lines(tmp_path: Path, small_pl
     [
         (b"", "an empty file"),
         (b"stage,instruction\n", "neither Parquet nor JSON nor"),
-        (b"[1, 2]", "neither Parquet nor JSON nor"),
         (b"{", "not JSON, or cut short"),
         (b"{}", "missing field @ $.format"),
         (b'{"format": "other"}', "unknown format 'other'; known here: energyopt-plan"),

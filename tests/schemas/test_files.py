@@ -13,6 +13,7 @@ from energyopt.schemas.files import (
     read_bytes,
     read_json,
     read_text,
+    reading_once,
     write_atomically,
     write_bytes,
 )
@@ -197,3 +198,14 @@ def test_header() -> None:
     ):
         with pytest.raises(FileFormatError, match=complaint):
             check_header(Node("a", "$", json.loads(json.dumps(header))), "x", 2)
+
+
+def test_a_pipe_is_read_once() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"content")
+    os.close(writing)
+    pipe = Path(f"/dev/fd/{reading}")
+    with reading_once():
+        assert [read_bytes(pipe), read_bytes(pipe)] == [b"content", b"content"]
+    assert read_bytes(pipe) == b""
+    os.close(reading)

@@ -34,10 +34,36 @@ def test_equal_frontiers_give_equal_bytes(written: Path, small_frontier: Frontie
     assert (tmp_path / "again.parquet").read_bytes() == written.read_bytes()
 
 
-def test_a_frontier_without_points(tmp_path: Path, small_frontier: Frontier) -> None:
-    empty = replace(small_frontier, points=())
-    write_frontier(tmp_path / "empty.parquet", empty)
-    assert read_frontier(tmp_path / "empty.parquet") == empty
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ((), "a frontier without points"),
+        ((0, 0), "row 1 takes no more time than the row before it"),
+        ((1, 0), "row 1 takes no more time than the row before it"),
+        ((0, 2, 1), "row 2 takes no more time than the row before it"),
+    ],
+)
+def test_points_that_are_no_frontier(
+    tmp_path: Path, small_frontier: Frontier, order: tuple[int, ...], words: str
+) -> None:
+    points = tuple(small_frontier.points[index] for index in order)
+    write_frontier(tmp_path / "f.parquet", replace(small_frontier, points=points))
+    with pytest.raises(FileFormatError, match=words):
+        read_frontier(tmp_path / "f.parquet")
+
+
+@pytest.mark.parametrize(
+    ("energy_j", "words"),
+    [(3975.0, "row 1 costs no less energy"), (0.0, "'energy_j' is not positive in row 1")],
+)
+def test_a_slower_point_costs_less_and_more_than_nothing(
+    tmp_path: Path, small_frontier: Frontier, energy_j: float, words: str
+) -> None:
+    first, second, last = small_frontier.points
+    points = (first, replace(second, energy_j=energy_j), last)
+    write_frontier(tmp_path / "f.parquet", replace(small_frontier, points=points))
+    with pytest.raises(FileFormatError, match=words):
+        read_frontier(tmp_path / "f.parquet")
 
 
 def test_best_single_clock(small_frontier: Frontier) -> None:

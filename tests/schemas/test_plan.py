@@ -80,7 +80,7 @@ def test_round_trip_and_canonical_bytes(plans: dict[str, Plan], tmp_path: Path) 
 def test_members_are_those_of_the_design(small_plan: Plan) -> None:
     found = plan_to_json(small_plan)
     assert (found["format"], found["schema_version"]) == ("energyopt-plan", 1)
-    assert found["device"] == {"name": "GPU [bold]x[/bold]", "kind": "simulated"}
+    assert found["device"] == {"name": "GPU [bold]x[/bold]", "kind": "simulated", "scope": "gpu_board"}
     assert found["baselines"]["best_single_clock"] == {
         "sm_clock_mhz": 1400, "iteration_time_s": 9.0, "energy_j": 4200.0,
     }  # fmt: skip

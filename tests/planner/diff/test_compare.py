@@ -10,7 +10,7 @@ from energyopt.schemas.errors import NotComparableError
 from energyopt.schemas.frontier import Frontier
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import Plan
+from energyopt.schemas.plan import Alternative, Plan
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -167,3 +167,19 @@ def test_energy_at_the_old_points_times_is_a_step_function(small_frontier: Front
         (9.25, 3950.0, 3960.0),
         (11.25, 3750.0, 3800.0),
     ]
+
+
+def test_alternatives_that_differ_are_noted(small_plan: Plan) -> None:
+    assert small_plan.predicted is not None
+    other = Alternative(predicted=small_plan.predicted, stages=small_plan.stages)
+    new = replace(small_plan, alternatives=(other,))
+    assert (
+        "alternatives differ: 0 before, 1 now; not judged"
+        in compare_plans(small_plan, new, allow=NOTHING).notes
+    )
+    assert compare_plans(new, new, allow=NOTHING).notes == ()
+
+
+def test_energies_of_another_scope_are_never_compared(small_plan: Plan) -> None:
+    with pytest.raises(NotComparableError, match="of scope gpu_board and NEW's of scope module"):
+        compare_plans(small_plan, replace(small_plan, scope="module"), allow=NOTHING)

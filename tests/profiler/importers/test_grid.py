@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from energyopt.planner.frontier import plan_frontier
+from energyopt.planner.schedules.registry import build_schedule
 from energyopt.profiler.importers.interface import ImportedProfile
 from energyopt.profiler.importers.lowtime import read_lowtime_csv
 from energyopt.schemas.errors import FileFormatError, ProfileError
 from energyopt.schemas.ops import OpKind
+from energyopt.schemas.pipeline import Pipeline
 
 HEADER = "stage,instruction,frequency,time,energy\n"
 GRID = """\
@@ -38,10 +41,29 @@ def costs(imported: ImportedProfile) -> dict[tuple[int | None, str, int], tuple[
 def test_peers_are_aggregated(read: Read) -> None:
     imported = read(RANKED)
     found = costs(imported)
-    assert found[0, "forward", 1410] == (0.07, 21.0)  # the slower of 0.05 and 0.07 s; (20 + 22) / 2 J
-    assert found[1, "forward", 1410] == (0.06, 21.0)
+    # the slower of 0.05 and 0.07 s; (20 + 22) / 2 J, and half of 80 W for the 0.02 s that the faster one waits
+    assert found[0, "forward", 1410] == (0.07, pytest.approx(21.8, rel=1e-12))
+    assert found[1, "forward", 1410] == (
+        0.06,
+        pytest.approx(21.4, rel=1e-12),
+    )  # (18 + 24) / 2 + 80 x 0.01 / 2
     assert imported.profile.metadata.gpus_per_stage == 2
     assert {one.peers for one in imported.coverage} == {2}
+
+
+def test_a_peer_that_waits_for_a_slower_one_is_paid_for(read: Read) -> None:
+    """Rank 0 draws 200 J in 1 s and waits 1 s at 100 W, rank 1 draws 400 J in 2 s: 700 J for each of two ops."""
+    text = "rank," + HEADER
+    text += "".join(f"0,0,{op},1410,1,200\n1,0,{op},1410,2,400\n" for op in ("forward", "backward"))
+    profile = read(text, wait_power_w=100.0).profile
+    assert {(row.time_s, row.energy_j) for row in profile.rows} == {(2.0, 350.0)}
+    pipeline = Pipeline(stages=1, microbatches=1)
+    frontier = plan_frontier(profile, pipeline, build_schedule(pipeline), points=4)
+    assert frontier.gpus == 2
+    for point in frontier.points:
+        assert point.iteration_time_s == pytest.approx(4.0, rel=1e-9)
+        assert point.energy_j == pytest.approx(1400.0, rel=1e-9)
+        assert point.lower_bound_j == pytest.approx(1400.0, rel=1e-6)
 
 
 def test_several_rank_columns_name_one_peer(read: Read) -> None:
@@ -134,3 +156,66 @@ def test_row_order_does_not_matter(tmp_path_factory: pytest.TempPathFactory, ord
         results.append(read_lowtime_csv(path, device_name="A100", wait_power_w=80.0))
     assert results[0] == results[1]
     assert results[0].profile.sha256() == results[1].profile.sha256()
+
+
+CHUNKED = "chunk," + HEADER + "".join(
+    f"{chunk},{stage},{op},1410,0.1,{20 + 10 * chunk + stage}\n"
+    for stage in (0, 1)
+    for chunk in (0, 1)
+    for op in ("forward", "backward")
+)  # fmt: skip
+
+
+def test_chunks_are_told_apart(read: Read) -> None:
+    imported = read(CHUNKED)
+    found = {(row.stage, row.chunk, row.op): row.energy_j for row in imported.profile.rows}
+    assert len(found) == 8
+    assert (found[0, 1, "forward"], found[1, 0, "backward"], found[1, 1, "forward"]) == (30.0, 21.0, 31.0)
+    assert [(one.stage, one.chunk) for one in imported.coverage][::2] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert imported.profile.metadata.gpus_per_stage == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (CHUNKED.replace("1,1,backward,1410,0.1,31\n", ""), "stage 1, chunk 1, has no backward, which other"),
+        (
+            CHUNKED + "2,0,forward,1410,0.1,30\n3,0,forward,1410,0.1,30\n".replace("2,0", "4,0"),
+            "stage 0 has 0, 1, 3, 4, and chunk 2 is missing",
+        ),
+        (CHUNKED + "1,1,forward,1410,0.1,30\n", "both measure forward of stage 1, chunk 1 at 1410 MHz"),
+    ],
+    ids=["instruction", "hole", "twice"],
+)
+@pytest.mark.parametrize("strict", [True, False])
+def test_chunks_that_no_pipeline_has(read: Read, text: str, complaint: str, strict: bool) -> None:
+    with pytest.raises(ProfileError, match=complaint):
+        read(text, strict=strict)
+
+
+@pytest.mark.parametrize("chunk", ["-1", "x", "0.5", ""])
+def test_a_chunk_is_a_whole_number(read: Read, chunk: str) -> None:
+    with pytest.raises(FileFormatError, match="line 2, column chunk"):
+        read("chunk," + HEADER + f"{chunk},0,forward,1410,0.1,30\n")
+
+
+def test_a_stage_without_a_chunk_that_others_have_is_incomplete(read: Read) -> None:
+    text = "".join(line for line in CHUNKED.splitlines(keepends=True) if not line.startswith("1,1"))
+    with pytest.raises(
+        ProfileError, match=r"nothing was measured of chunk 1 of stage 1, .*--allow-incomplete"
+    ):
+        read(text)
+    assert "chunk 1 of stage 1" in read(text, strict=False).warnings[0]
+
+
+def test_a_missing_clock_of_a_chunk_is_named(read: Read) -> None:
+    text = CHUNKED + "".join(line.replace("1410", "1200") for line in CHUNKED.splitlines(keepends=True)[1:-1])
+    with pytest.raises(ProfileError, match=r"1 measurements .*: backward of stage 1, chunk 1 at 1200 MHz"):
+        read(text)
+
+
+def test_not_every_chunk_runs_an_optimizer(read: Read) -> None:
+    text = CHUNKED + "0,0,optimizer,1410,0.1,30\n0,1,optimizer,1410,0.1,30\n"
+    assert len(read(text).profile.rows) == 10
+    with pytest.raises(ProfileError, match="stage 1 has no optimizer, which other stages have"):
+        read(text.replace("0,1,optimizer,1410,0.1,30\n", ""))

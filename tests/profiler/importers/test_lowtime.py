@@ -7,7 +7,7 @@ from energyopt.profiler.importers.interface import ImportedProfile, Importer
 from energyopt.profiler.importers.lowtime import read_lowtime_csv
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.profile import DeviceKind, EnergySource, Level
+from energyopt.schemas.profile import DeviceKind, EnergySource, Level, read_profile, write_profile
 
 DATA = Path(__file__).resolve().parents[3] / "../shared/data/stage-profiles"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is absent")
@@ -177,3 +177,33 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         read_lowtime_csv(path, device_name="A100", wait_power_w=80.0)
     with pytest.raises(FileFormatError, match=r"cannot read .*absent.csv"):
         read_lowtime_csv(tmp_path / "absent.csv", device_name="A100", wait_power_w=80.0)
+
+
+def test_the_power_limit_and_the_workload_are_provenance(read: Read) -> None:
+    told = read(HEADER + GRID, power_limit_w=400.0, workload={"model": "gpt3", "tp": 8}).profile
+    assert told.metadata.workload == {"model": "gpt3", "tp": 8}
+    digests = {
+        told.sha256(),
+        read(HEADER + GRID, power_limit_w=400.0).profile.sha256(),
+        read(HEADER + GRID, power_limit_w=300.0).profile.sha256(),
+        read(HEADER + GRID).profile.sha256(),
+    }
+    assert len(digests) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("st\udcffages.csv", r"st\udcffages.csv"),
+        ("st\nages\x1b.csv", r"st\nages\x1b.csv"),
+        ("Stufen für β.csv", "Stufen für β.csv"),
+    ],
+    ids=["surrogate", "control", "letters"],
+)
+def test_a_file_name_is_kept_printable(tmp_path: Path, name: str, kept: str) -> None:
+    path, target = tmp_path / name, tmp_path / "profile.parquet"
+    path.write_text(HEADER + GRID.replace("1,backward,1200,0.12,40\n", ""))
+    imported = read_lowtime_csv(path, device_name="A100", wait_power_w=80.0, strict=False)
+    write_profile(target, imported.profile)
+    assert read_profile(target).metadata.source == kept
+    assert imported.warnings[0].startswith(kept + ": ")

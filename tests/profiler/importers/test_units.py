@@ -73,10 +73,18 @@ def test_power_bounds_are_inclusive(read: Read) -> None:
     [
         ({"wait_power_w": -1.0}, "wait power"),
         ({"wait_power_w": math.nan}, "wait power"),
-        ({"wait_power_w": 83640.0}, "wait power must be from 0 to 2000 W"),
+        (
+            {"wait_power_w": 83640.0},
+            r"wait power must be at least 0 and below 2000 W, not 83640.0; .* mW, .* 83.64 W",
+        ),
+        ({"wait_power_w": math.inf}, "wait power must be .*, not inf$"),
+        ({"wait_power_w": 600.0, "power_limit_w": 400.0}, "wait power must be at least 0 and below 600 W"),
         ({"power_limit_w": 0.0}, "power limit"),
         ({"power_limit_w": math.inf}, "power limit"),
+        ({"power_limit_w": 400000.0}, "at most 2000 W, not 400000.0; it looks like mW, which would be 400 W"),
         ({"device_name": " "}, "name of the GPU is empty"),
+        ({"device_name": "A100\udcff"}, r"the GPU, 'A100\\udcff', holds '\\udcff'"),
+        ({"device_name": "A\n100"}, r"holds '\\n'; give a name of printable characters"),
         ({"time_unit": "min"}, "unknown unit 'min'; known are s, ms, us"),
         ({"energy_unit": "MJ"}, "unknown unit 'MJ'; known are J, mJ, uJ, kWh"),
     ],
@@ -84,6 +92,26 @@ def test_power_bounds_are_inclusive(read: Read) -> None:
 def test_impossible_settings(read: Read, told: dict[str, object], complaint: str) -> None:
     with pytest.raises(EnergyoptError, match=complaint):
         read(HEADER + GRID, **told)
+
+
+@pytest.mark.parametrize(
+    ("row", "told", "complaint"),
+    [
+        ("0,forward,1410,5e7,5e9", {}, r"5e\+07 s, outside 1e-09 to 1e\+06 s; did you mean .* us \(50 s\)\?"),
+        ("0,forward,1410,1e-10,1e-8", {}, "1e-10 s, outside .*; no unit would explain it"),
+        ("0,forward,1410,0.0005,1e-7", {"time_unit": "us"}, r"--time-unit s \(0.0005 s\) or --time-unit ms"),
+        ("0,forward,1410,1e-320,1e-8", {"time_unit": "us"}, "0 s, outside"),
+    ],
+)
+def test_times_that_no_operation_has(read: Read, row: str, told: dict[str, object], complaint: str) -> None:
+    with pytest.raises(FileFormatError, match=complaint) as caught:
+        read(HEADER + row + "\n", **told)
+    assert "line 2, column time" in str(caught.value)
+
+
+def test_time_bounds_are_inclusive(read: Read) -> None:
+    """At 100 W."""
+    read(HEADER + "0,forward,1410,1e-9,1e-7\n0,forward,1200,1e6,1e8\n", wait_power_w=0.0)
 
 
 def test_negative_effective_energy_is_a_warning(read: Read) -> None:
