@@ -6,6 +6,7 @@ ours, 130 interrupted.
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -54,6 +55,9 @@ for _name in COMMANDS:
 def run() -> None:
     """Run the command line of this process."""
     output.prepare_streams()
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # a batch system's stop cleans up as Ctrl-C does
     sys.exit(main(sys.argv[1:]))
 
 

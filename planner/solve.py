@@ -52,7 +52,7 @@ def budget_for(effort: Effort, n_ops: int) -> Budget:
     if effort is Effort.QUICK:
         return Budget(subdivisions=3, rounds=0)
     if n_ops <= 400:
-        return Budget(subdivisions=10, rounds=70)
+        return Budget(subdivisions=10, rounds=55)
     if n_ops <= 1000:
         return Budget(subdivisions=10, rounds=80)
     return Budget(subdivisions=5, rounds=50)

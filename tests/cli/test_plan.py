@@ -220,7 +220,10 @@ def test_equal_input_gives_equal_bytes_whatever_the_order_of_rows_and_the_hash_s
     assert written[0] == written[1]
 
 
-def test_an_interrupt_leaves_the_earlier_file(profile_file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_the_earlier_file(
+    profile_file: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     target = tmp_path / "f.parquet"
     target.write_bytes(b"earlier")
     command = ["plan", profile_file, "-o", target, "--stages", 8, "--microbatches", 96]
@@ -232,7 +235,7 @@ def test_an_interrupt_leaves_the_earlier_file(profile_file: Path, tmp_path: Path
     assert process.stderr is not None
     assert "lower-bound curve" in process.stderr.readline()
     time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     _, words = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "interrupted" in words
