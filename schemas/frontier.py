@@ -105,7 +105,7 @@ def write_frontier(path: Path, frontier: Frontier) -> None:
     """Write a frontier atomically; equal frontiers give equal bytes."""
     columns = {name: [getattr(point, name) for point in frontier.points] for name in ARROW_SCHEMA.names}
     table = arrow_table(columns, ARROW_SCHEMA)
-    table = table.replace_schema_metadata({"energyopt": compact_json(_header(frontier))})
+    table = table.replace_schema_metadata({"energyopt": compact_json(shared_to_json(frontier))})
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
 
@@ -143,7 +143,8 @@ def read_frontier(path: Path) -> Frontier:
     )
 
 
-def _header(frontier: Frontier) -> dict[str, Any]:
+def shared_to_json(frontier: Frontier) -> dict[str, Any]:
+    """What the points share, as the file's metadata has it; options are of one GPU, baselines of all."""
     schedule = frontier.schedule
     return {
         "format": FORMAT,

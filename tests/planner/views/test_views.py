@@ -125,10 +125,9 @@ def test_a_frontier_as_json_holds_everything(small_frontier: Frontier) -> None:
         "stage": 0,
         "chunk": 0,
         "op": "backward",
-        "options": [
-            {"sm_clock_mhz": 1400, "time_s": 2.0, "energy_j": 600.0},
-            {"sm_clock_mhz": 1000, "time_s": 2.5, "energy_j": 500.0},
-        ],
+        "sm_clock_mhz": [1400, 1000],
+        "time_s": [2.0, 2.5],
+        "energy_j": [600.0, 500.0],
     }
     assert len(found["baselines"]["single_clocks"]) == 2
 
