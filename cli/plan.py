@@ -89,8 +89,10 @@ def plan(
         "p2p_time_s": p2p_time_s,
         "fixed_time_s": fixed_time_s,
     }
+    from energyopt.planner.job import schedule_file
+
     settings = _settings(pipeline, flags)
-    refuse_overwrite(destination, profile, pipeline, _schedule_file(settings))
+    refuse_overwrite(destination, profile, pipeline, schedule_file(settings))
     frontier = _solve(profile, settings, points, effort)
     from energyopt.schemas.frontier import write_frontier
 
@@ -108,21 +110,15 @@ def _counted(found: int, asked: int) -> str:
 
 def _settings(pipeline_file: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
     """The file's settings and the flags over them; a schedule's path in the file starts at the file's folder."""
-    from energyopt.planner.job import merged_settings
+    from energyopt.planner.job import merged_settings, schedule_file
     from energyopt.schemas.pipeline import read_pipeline_toml
 
     if pipeline_file is None:
         return merged_settings({}, flags)
     settings = read_pipeline_toml(pipeline_file)
-    if (schedule := _schedule_file(settings)) is not None:
+    if (schedule := schedule_file(settings)) is not None:
         settings["schedule"] = str(pipeline_file.parent / schedule)
     return merged_settings(settings, flags)
-
-
-def _schedule_file(settings: dict[str, Any]) -> Path | None:
-    """The file that holds the schedule; None where it is one of those known by name."""
-    schedule = settings.get("schedule", "")
-    return Path(schedule) if schedule.lower().endswith(".csv") else None
 
 
 def _solve(profile_file: Path, settings: dict[str, Any], points: int, effort: str) -> "Frontier":

@@ -15,7 +15,7 @@ def critical_ops(schedule: Schedule, timeline: Timeline, p2p_time_s: float = 0.0
     """
     last_s = max(timeline.finish_s, default=0.0)
     tolerance_s = TOLERANCE * last_s
-    predecessors = _predecessors(schedule, p2p_time_s)
+    predecessors = build_graph(schedule, p2p_time_s).predecessors
     reached = {index for index, finish_s in enumerate(timeline.finish_s) if finish_s >= last_s - tolerance_s}
     waiting = list(reached)
     while waiting:
@@ -26,7 +26,3 @@ def critical_ops(schedule: Schedule, timeline: Timeline, p2p_time_s: float = 0.0
                 reached.add(before)
                 waiting.append(before)
     return frozenset(reached)
-
-
-def _predecessors(schedule: Schedule, p2p_time_s: float) -> list[list[tuple[int, float]]]:
-    return build_graph(schedule, p2p_time_s).predecessors

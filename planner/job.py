@@ -22,14 +22,19 @@ def build_job(settings: dict[str, Any], profile: Profile) -> tuple[Pipeline, Sch
         RequestError: a setting is missing, or contradicts the schedule's file.
         ProfileError: the profile is of another job.
     """
-    schedule_name = str(settings.get("schedule", "1f1b"))
-    if schedule_name not in SCHEDULES and schedule_name.lower().endswith(".csv"):
-        pipeline, schedule = _from_csv(settings, Path(schedule_name))
+    if (file := schedule_file(settings)) is not None:
+        pipeline, schedule = _from_csv(settings, file)
     else:
         pipeline = _from_settings(settings, profile)
         schedule = build_schedule(pipeline)
     _check_profile(profile, pipeline)
     return pipeline, schedule
+
+
+def schedule_file(settings: dict[str, Any]) -> Path | None:
+    """The file that holds the schedule; None where it is one of those known by name."""
+    schedule = str(settings.get("schedule", ""))
+    return Path(schedule) if schedule.lower().endswith(".csv") else None
 
 
 def unused_kinds(profile: Profile, schedule: Schedule) -> list[OpKind]:

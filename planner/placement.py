@@ -12,11 +12,11 @@ from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.curve import Curve, best_edp
 from energyopt.planner.problem import Problem
 from energyopt.planner.realisation.pool import Pool
+from energyopt.planner.realisation.rounding import BEYOND
 from energyopt.planner.realisation.windows import Judge, Windows
 
 _REACH = 0.45  # share of the way to the neighbouring points that a point may still move
 _SAME_TIME = 1e-9  # relative distance below which two deadlines are one
-_BEYOND = 2e-9  # relative distance past a plan's makespan at which sweeps find the plan
 _WASTE = 0.5  # what a plan's distance to the bound counts against what it adds
 
 
@@ -29,13 +29,13 @@ def grid_windows(problem: Problem, curve: Curve, baseline_s: float, subdivisions
     solved_s = np.array([point.deadline_s for point in curve.points])
     reach_s = _reach_s(problem, curve)
     inner_s = solved_s if reach_s > solved_s[-1] * (1 + _SAME_TIME) else solved_s[:-1]
-    ends_s = np.append(inner_s if len(inner_s) else solved_s, reach_s * (1 + _BEYOND))
+    ends_s = np.append(inner_s if len(inner_s) else solved_s, reach_s * (1 + BEYOND))
     share = np.arange(subdivisions) / subdivisions
     between_s = ends_s[:-1, None] + np.diff(ends_s)[:, None] * share
     high_s = np.unique(np.append(between_s.ravel(), ends_s[-1]))
     high_s = np.where(np.abs(high_s - baseline_s) <= _SAME_TIME * baseline_s, baseline_s, high_s)
     fixed = (high_s == solved_s[0]) | ((high_s == baseline_s) & (baseline_s <= solved_s[-1]))
-    low_s = np.concatenate((high_s[:1], high_s[:-1])) * (1 - _BEYOND)
+    low_s = np.concatenate((high_s[:1], high_s[:-1])) * (1 - BEYOND)
     return Windows(
         low_s=np.where(fixed, high_s, low_s), high_s=high_s, fixed=fixed, cheapest=np.zeros_like(fixed)
     )
@@ -67,7 +67,7 @@ def point_windows(pool: Pool, chosen: Ints) -> Windows:
     apart_s = _REACH * np.diff(time_s)
     return Windows(
         low_s=np.where(fixed, time_s, time_s - np.concatenate(([0.0], apart_s))),
-        high_s=np.where(fixed, time_s, time_s + np.concatenate((apart_s, [_BEYOND * time_s[-1]]))),
+        high_s=np.where(fixed, time_s, time_s + np.concatenate((apart_s, [BEYOND * time_s[-1]]))),
         fixed=fixed,
         cheapest=~fixed & (np.arange(len(fixed)) == len(fixed) - 1),
     )

@@ -41,10 +41,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Solved:
-    """The curve with a solution at each plan's makespan, and the plans: choices [n, P] as in `Schedule.ops`."""
+    """The curve with a solution at each plan's makespan [P], and the plans: choices [n, P] as in `Schedule.ops`."""
 
     curve: Curve
     choices: Ints
+    makespan_s: Floats
 
 
 def budget_for(effort: Effort, n_ops: int) -> Budget:
@@ -71,11 +72,9 @@ def solve_frontier(
     progress("bounds at the plans' own times", 0.95)
     choices = np.empty((problem.n_ops, plans.shape[1]), dtype=np.int64)
     choices[problem.graph.order] = plans
-    makespans_s = [
-        problem.paths.makespan_s(_times_s(problem, choices[:, column])) for column in range(choices.shape[1])
-    ]
-    curve.solve(makespans_s)
-    return Solved(curve=curve, choices=choices)
+    makespan_s = problem.paths.makespans_s(_times_s(problem, choices))
+    curve.solve(makespan_s.tolist())
+    return Solved(curve=curve, choices=choices, makespan_s=makespan_s)
 
 
 def _search(
@@ -99,7 +98,9 @@ def _search(
 
 
 def _times_s(problem: Problem, choices: Ints) -> Floats:
-    rows = (
-        problem.fronts[front].time_s[choice] for front, choice in zip(problem.front_of, choices, strict=True)
-    )
-    return np.fromiter(rows, np.float64, problem.n_ops)
+    """Durations of chosen options, [n, P]."""
+    time_s = np.empty(choices.shape)
+    for index, front in enumerate(problem.fronts):
+        ops = problem.front_of == index
+        time_s[ops] = front.time_s[choices[ops]]
+    return time_s

@@ -13,13 +13,13 @@ import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.options import lower_hull
-from energyopt.planner.realisation.rounding import Rounded, Rounder, share_between
+from energyopt.planner.realisation.rounding import BEYOND, Rounded, Rounder, share_between
 from energyopt.planner.realisation.variation import Variation
 from energyopt.planner.realisation.windows import Judge, Windows
 
 _SPARE_STEPS = (0.0, 1.0, 2.0)  # spare time, in typical distances between options
 _ROUNDING_FACTORS = (0, 5, 6)
-_SEED_FACTORS = (5,)
+_SEED_FACTOR = 5
 _MIXING_ROUNDS = 3
 _NEAR = 8  # places in the pool that partners of a random mixture may be apart
 
@@ -77,13 +77,12 @@ def _seeded(workshop: Workshop, pool: Pool, seeds: tuple[Choices, Floats]) -> Po
     if not plans.shape[1]:
         return pool
     sweeper = workshop.rounder.sweeper
-    own_s = sweeper.makespan_s(sweeper.time_s(plans)) * (1 + 2e-9)
-    for factor in _SEED_FACTORS:
-        factors = np.full(plans.shape[1], factor)
-        for deadline_s in (own_s, meant_s):
-            fixed = np.zeros(plans.shape[1], dtype=np.bool_)
-            rounded = workshop.rounder.repair(plans, deadline_s, factors, factors, fixed)
-            pool = _adopted(workshop.judge, pool, rounded)
+    own_s = sweeper.makespan_s(sweeper.time_s(plans)) * (1 + BEYOND)
+    factors = np.full(plans.shape[1], _SEED_FACTOR)
+    keep_deadline = np.zeros(plans.shape[1], dtype=np.bool_)
+    for deadline_s in (own_s, meant_s):
+        rounded = workshop.rounder.repair(plans, deadline_s, factors, factors, keep_deadline)
+        pool = _adopted(workshop.judge, pool, rounded)
     return pool
 
 

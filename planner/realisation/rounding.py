@@ -13,6 +13,9 @@ from energyopt.planner.formulations.interface import Relaxed
 from energyopt.planner.problem import Problem
 from energyopt.planner.realisation.sweeps import Sweeper, price_tables
 
+BEYOND = (
+    2e-9  # relative distance past a plan's makespan at which sweeps find the plan: more than they keep off
+)
 _INSIDE = 1e-9  # relative distance that some sweeps keep from a deadline, so that rounding cannot cross it
 
 

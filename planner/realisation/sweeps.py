@@ -33,7 +33,7 @@ class Sweeper:
         self.order: Ints = problem.graph.order.astype(np.int64)
         place = np.empty_like(self.order)
         place[self.order] = np.arange(len(self.order))
-        paths = problem.paths
+        self._paths = paths = problem.paths
         self._before = [[(int(place[i]), lag) for i, lag in paths.predecessors[op]] for op in self.order]
         self._after = [[(int(place[i]), lag) for i, lag in paths.successors[op]] for op in self.order]
         self.front_of = problem.front_of[self.order]
@@ -104,11 +104,9 @@ class Sweeper:
 
     def makespan_s(self, time_s: Floats) -> Floats:
         """The longest path for given durations [n, W], [W]."""
-        finish_s = np.empty_like(time_s)
-        origin = np.zeros(time_s.shape[1])
-        for op in range(len(time_s)):
-            np.add(_latest(finish_s, self._before[op], origin), time_s[op], out=finish_s[op])
-        return np.asarray(finish_s.max(axis=0))
+        by_op_s = np.empty_like(time_s)
+        by_op_s[self.order] = time_s
+        return self._paths.makespans_s(by_op_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
