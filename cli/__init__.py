@@ -1,3 +1,16 @@
 """The command line: parse, call the library, write, return an exit code."""
 
-__all__ = ["apply", "diff", "import_", "main", "output", "plan", "progress", "show", "targets"]
+__all__ = [
+    "apply",
+    "diff",
+    "doctor",
+    "import_",
+    "main",
+    "merge",
+    "output",
+    "plan",
+    "profile",
+    "progress",
+    "show",
+    "targets",
+]

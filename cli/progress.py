@@ -1,6 +1,7 @@
 """Progress of long work: a bar on a terminal, a plain line per step elsewhere; all on standard error."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,17 +11,27 @@ from energyopt.cli import output
 if TYPE_CHECKING:
     from energyopt.planner.progress import Progress
 
+_FIRST_GUESS = 0.02
+"""A share of the whole below which the time left is not guessed."""
+
+_QUIET_S = 10.0
+"""Long work tells its steps no oftener than this where there is no terminal."""
+
 
 @contextmanager
-def reporting() -> Iterator["Progress"]:
-    """A progress function for the work inside the block."""
+def reporting(*, time_left: bool = False) -> Iterator["Progress"]:
+    """A progress function for the work inside the block.
+
+    With `time_left`, for work of minutes to hours, it also says how long the rest will take.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield _lines()
+        yield _timed_lines() if time_left else _lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    last = TimeRemainingColumn() if time_left else TimeElapsedColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), last)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=1.0)
 
@@ -39,3 +50,26 @@ def _lines() -> "Progress":
             output.say(f"{step} ({share:.0%} done)")
 
     return tell
+
+
+def _timed_lines() -> "Progress":
+    """A line now and then, with the time left as the share done so far suggests."""
+    start_s = time.monotonic()
+    told_s = float("-inf")
+
+    def tell(step: str, share: float) -> None:
+        nonlocal told_s
+        now_s = time.monotonic()
+        if now_s - told_s < _QUIET_S:
+            return
+        told_s = now_s
+        left = ""
+        if _FIRST_GUESS < share < 1:
+            left = f", about {_duration((now_s - start_s) * (1 - share) / share)} left"
+        output.say(f"{step} ({share:.0%} done{left})")
+
+    return tell
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

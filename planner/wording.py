@@ -36,6 +36,11 @@ def gpus(count: int) -> str:
     return f"{count} GPU" if count == 1 else f"{count} GPUs"
 
 
+def device(name: str, kind: str) -> str:
+    """A GPU's name, and what stood behind its numbers where the name does not say so itself."""
+    return name if f"({kind})" in name else f"{name} ({kind})"
+
+
 def one_line(text: str) -> str:
     """Foreign text on one line: what is not printable is shown as its escape, all else as it stands."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,3 +1,15 @@
 """Measuring what work costs, and reading what others measured: everything that ends in profile.parquet."""
 
-__all__ = ["importers"]
+__all__ = [
+    "benches",
+    "clocks",
+    "distributed",
+    "doctor",
+    "importers",
+    "measurement",
+    "opening",
+    "profiling",
+    "request",
+    "simulation",
+    "workloads",
+]

@@ -10,6 +10,7 @@ __all__ = [
     "errors",
     "files",
     "frontier",
+    "intervals",
     "nodes",
     "notation",
     "ops",

@@ -27,3 +27,19 @@ class NotComparableError(EnergyoptError):
 
 class SolverError(EnergyoptError):
     """A solver gave no answer, or one that the independent check refused."""
+
+
+class DeviceError(EnergyoptError):
+    """A GPU cannot be found, opened or read as asked."""
+
+
+class ClockControlError(DeviceError):
+    """A clock cannot be set or given back; the text names the missing right and the ways out."""
+
+
+class WorkloadError(EnergyoptError):
+    """A workload's description is impossible, or its kernels fail."""
+
+
+class MeasurementError(EnergyoptError):
+    """Nothing trustworthy can be measured here, or a run cannot be resumed."""

@@ -44,6 +44,21 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def check_target(path: Path) -> None:
+    """Refuse a path that `write_atomically` could not write, before hours of work lead to it.
+
+    Raises:
+        EnergyoptError: the folder does not exist or cannot be written, or `path` is a folder or a device.
+    """
+    folder = path.resolve().parent
+    if path.exists() and not path.is_file():
+        raise EnergyoptError(f"cannot write {path}: it exists and is not a regular file")
+    if not folder.is_dir():
+        raise EnergyoptError(f"cannot write {path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise EnergyoptError(f"cannot write {path}: the folder is read-only for you")
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` to `path` atomically."""
     write_atomically(path, lambda temporary: _fill(temporary, content))

@@ -124,7 +124,8 @@ _VALUES = attrgetter(*(item.name for item in fields(ProfileRow)))
 class ProfileMetadata:
     """Where a profile comes from.
 
-    `gpus_per_stage` is the number of GPUs that one stage's rows stand for: totals multiply by it.
+    `gpus_per_stage` is the number of GPUs that one stage's rows stand for: totals multiply by it. `measurement`
+    says how the numbers came about (energy source, ticks, windows); it decides no plan.
     """
 
     device_name: str
@@ -139,6 +140,7 @@ class ProfileMetadata:
     idle_power_w: float | None = None
     clock_switch_latency_s: float | None = None
     workload: dict[str, str | int | float] = field(default_factory=dict)
+    measurement: dict[str, str | int | float] = field(default_factory=dict)
     source: str | None = None
     time: str | None = None
     host: str | None = None
@@ -262,20 +264,21 @@ def _metadata_from_json(header: Node) -> ProfileMetadata:
         scope=Scope(_one_of(header.field("scope"), Scope)),
         idle_power_w=number("idle_power_w"),
         clock_switch_latency_s=number("clock_switch_latency_s"),
-        workload=_workload(header),
+        workload=_named_values(header, "workload"),
+        measurement=_named_values(header, "measurement"),
         source=text("source"),
         time=text("time"),
         host=text("host"),
     )
 
 
-def _workload(header: Node) -> dict[str, str | int | float]:
-    node = header.optional("workload")
+def _named_values(header: Node, name: str) -> dict[str, str | int | float]:
+    node = header.optional(name)
     if node is None:
         return {}
     if not isinstance(node.value, dict):
         node.fail("expected an object")
-    return {name: _setting(node.field(name)) for name in node.value if node.value[name] is not None}
+    return {key: _setting(node.field(key)) for key in node.value if node.value[key] is not None}
 
 
 def _setting(node: Node) -> str | int | float:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from energyopt.planner.diff.records import Comparison
 from energyopt.planner.diff.thresholds import Failure, Limits, is_judged
-from energyopt.planner.wording import gpus
+from energyopt.planner.wording import device, gpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Report:
         side = self.comparison.new
         job = side.pipeline
         return (
-            f"{side.kind} {self.new_file} against {self.old_file}: {side.device_name} ({side.device_kind}), "
+            f"{side.kind} {self.new_file} against {self.old_file}: {device(side.device_name, side.device_kind)}, "
             f"{job.stages} stages x {job.microbatches} microbatches, {job.schedule}; {self.coverage()}"
         )
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from energyopt.planner.tables import Table
-from energyopt.planner.wording import MISSING, gpus, number, percent, percent_change, relative
+from energyopt.planner.wording import MISSING, device, gpus, number, percent, percent_change, relative
 
 if TYPE_CHECKING:
     from energyopt.schemas.frontier import Frontier, FrontierPoint
@@ -36,7 +36,7 @@ def job_title(frontier: "Frontier") -> str:
     job = frontier.pipeline
     chunks = f", {job.chunks_per_stage} chunks per stage" if job.chunks_per_stage > 1 else ""
     return (
-        f"{frontier.device_name} ({frontier.device_kind}), {job.stages} stages x {job.microbatches} "
+        f"{device(frontier.device_name, frontier.device_kind)}, {job.stages} stages x {job.microbatches} "
         f"microbatches, {job.schedule}{chunks}, {gpus(frontier.gpus)}"
     )
 
@@ -49,7 +49,7 @@ def same_deadline(frontier: "Frontier", point: "FrontierPoint") -> "Baseline | N
 def _header(frontier: "Frontier") -> Table:
     job = frontier.pipeline
     rows = (
-        ("device", f"{frontier.device_name} ({frontier.device_kind})"),
+        ("device", device(frontier.device_name, frontier.device_kind)),
         ("scope", frontier.scope),
         ("wait power, W", number(frontier.wait_power_w, "W")),
         ("GPUs that totals cover", str(frontier.gpus)),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from energyopt.planner.tables import Table
-from energyopt.planner.wording import MISSING, gpus, number, percent, percent_change, relative
+from energyopt.planner.wording import MISSING, device, gpus, number, percent, percent_change, relative
 from energyopt.schemas.ops import OpKey
 from energyopt.schemas.plan import Baseline, Plan, Prediction
 
@@ -16,7 +16,7 @@ def plan_tables(plan: Plan) -> tuple[Table, ...]:
 
 def _header(plan: Plan) -> Table:
     rows = (
-        ("device", f"{plan.device_name} ({plan.device_kind})"),
+        ("device", device(plan.device_name, plan.device_kind)),
         ("GPUs that totals cover", str(plan.gpus)),
         ("profile", plan.profile_sha256 or MISSING),
         *((name, str(value)) for name, value in plan.pipeline.to_json().items()),

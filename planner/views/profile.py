@@ -25,9 +25,10 @@ def _provenance(profile: "Profile") -> Table:
     rows = [
         (item.name, MISSING if getattr(meta, item.name) is None else str(getattr(meta, item.name)))
         for item in fields(meta)
-        if item.name != "workload"
+        if item.name not in ("workload", "measurement")
     ]
     rows += [(f"workload {name}", str(value)) for name, value in sorted(meta.workload.items())]
+    rows += [(f"measurement {name}", str(value)) for name, value in sorted(meta.measurement.items())]
     rows.append(("sha256", profile.sha256()))
     return Table(title="profile", columns=("", "value"), rows=tuple(rows))
 

@@ -1,0 +1,95 @@
+"""What a profile run has measured, op by op, with its error bars."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from energyopt.planner.tables import Table
+from energyopt.planner.wording import MISSING, device, percent
+from energyopt.schemas.intervals import half_width
+
+if TYPE_CHECKING:
+    from energyopt.schemas.profile import Profile, ProfileRow
+
+_COLUMNS = (
+    "op",
+    "stage",
+    "clocks",
+    "highest MHz",
+    "time there s",
+    "+-",
+    "energy there J",
+    "+-",
+    "least energy J",
+    "at MHz",
+    "time there s",
+)
+
+
+def measured_table(profile: "Profile") -> Table:
+    """One line per op: at its highest clock and where its energy is least, with 95 % intervals."""
+    meta = profile.metadata
+    lines = tuple(_line(rows) for rows in _usable_ops(profile))
+    title = (
+        f"{meta.source or 'profile'} on {device(meta.device_name, meta.device_kind)}, per op on 1 GPU, {meta.scope}; "
+        f"wait power {meta.wait_power_w:.1f} W; +- is half the 95 % interval"
+    )
+    return Table(title=title, columns=_COLUMNS, rows=lines)
+
+
+def measured_to_json(profile: "Profile") -> dict[str, Any]:
+    """The same as one JSON object, with every op at every clock."""
+    return {
+        "profile_sha256": profile.sha256(),
+        "metadata": asdict(profile.metadata),
+        "rows": len(profile.rows),
+        "invalid_rows": sum(row.invalid is not None for row in profile.rows),
+        "ops": [_to_json(row) for rows in _usable_ops(profile) for row in rows],
+    }
+
+
+def _usable_ops(profile: "Profile") -> list[list["ProfileRow"]]:
+    """The usable rows of each op, highest clock first."""
+    found: dict[tuple[str, int, int], list[ProfileRow]] = {}
+    for row in sorted(profile.rows, key=lambda one: -one.sm_clock_mhz):
+        if row.level == "op" and row.invalid is None:
+            stage, chunk = (-1 if one is None else one for one in (row.stage, row.chunk))
+            found.setdefault((row.op, stage, chunk), []).append(row)
+    return [rows for _, rows in sorted(found.items(), key=lambda item: (item[0][1], item[0][2], item[0][0]))]
+
+
+def _line(rows: Sequence["ProfileRow"]) -> tuple[str, ...]:
+    top, least = rows[0], min(rows, key=lambda row: row.energy_j)
+    chunk = f", chunk {top.chunk}" if top.chunk else ""
+    return (
+        str(top.op),
+        ("all" if top.stage is None else str(top.stage)) + chunk,
+        str(len(rows)),
+        str(top.sm_clock_mhz),
+        f"{top.time_s:.5g}",
+        _relative(half_width(top.time_std_s, top.samples), top.time_s),
+        f"{top.energy_j:.5g}",
+        _relative(half_width(top.energy_std_j, top.samples), top.energy_j),
+        f"{least.energy_j:.5g}",
+        str(least.sm_clock_mhz),
+        f"{least.time_s:.5g}",
+    )
+
+
+def _relative(half: float | None, mean: float) -> str:
+    return MISSING if half is None else percent(half / mean)
+
+
+def _to_json(row: "ProfileRow") -> dict[str, Any]:
+    return {
+        "op": str(row.op),
+        "stage": row.stage,
+        "chunk": row.chunk,
+        "sm_clock_mhz": row.sm_clock_mhz,
+        "achieved_sm_clock_mhz": row.achieved_sm_clock_mhz,
+        "time_s": row.time_s,
+        "time_half_width_s": half_width(row.time_std_s, row.samples),
+        "energy_j": row.energy_j,
+        "energy_half_width_j": half_width(row.energy_std_j, row.samples),
+        "samples": row.samples,
+    }

@@ -1,0 +1,68 @@
+"""How the ranks of a run come to measure the same windows at the same clocks."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from energyopt.profiler.measurement.budget import SweepPlan, plan_sweep
+from energyopt.profiler.measurement.calibration import Calibration
+from energyopt.profiler.measurement.settings import Settings, Timing
+from energyopt.profiler.measurement.team import Team
+from energyopt.schemas.errors import MeasurementError
+from energyopt.schemas.profile import EnergySource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What one rank knows before the sweep.
+
+    run_s: time of one run of each of its kernels at the highest clock, s.
+    """
+
+    calibration: Calibration
+    timing: Timing
+    run_s: Mapping[str, float]
+
+
+def agree_on_plan(team: Team, settings: Settings, trial: Trial | None) -> SweepPlan:
+    """One plan for all ranks: the coarsest tick, the longest windows, the noisiest board and the most work.
+
+    Args:
+        team: all ranks.
+        settings: the user's choices, the same on all ranks.
+        trial: what this rank knows; None on one whose board cannot be measured.
+
+    Raises:
+        MeasurementError: no rank can measure anything.
+        RequestError: the sweep does not fit into the budget.
+    """
+    trials = [one for one in team.gather(None if trial is None else asdict(trial)) if one is not None]
+    if not trials:
+        raise MeasurementError("no rank has a board that can be measured; `energyopt doctor` says why")
+    clocks = settings.clocks_mhz or _clock_as_it_is(trials)
+    return plan_sweep(clocks, settings, _slowest_timing(trials), _noisiest(trials), _most_work(trials))
+
+
+def _clock_as_it_is(trials: list[dict[str, Any]]) -> tuple[int]:
+    """The clock that boards ran at when none was set: the lowest among them, for the slowest decides."""
+    clocks = [one["calibration"]["sm_clock_mhz"] for one in trials]
+    if None in clocks:
+        raise MeasurementError(
+            "this board's clock can neither be set nor read, so no row could say which clock it is for"
+        )
+    return (min(clocks),)
+
+
+def _slowest_timing(trials: list[dict[str, Any]]) -> Timing:
+    timings = [one["timing"] for one in trials]
+    return Timing(**{name: max(one[name] for one in timings) for name in timings[0]})
+
+
+def _noisiest(trials: list[dict[str, Any]]) -> Calibration:
+    found = max((one["calibration"] for one in trials), key=lambda one: float(one["power_noise"]))
+    return Calibration(**(found | {"source": EnergySource(found["source"])}))
+
+
+def _most_work(trials: list[dict[str, Any]]) -> dict[str, float]:
+    works: list[dict[str, float]] = [one["run_s"] for one in trials]
+    return max(works, key=lambda work: sum(work.values()))

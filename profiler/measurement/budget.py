@@ -1,0 +1,138 @@
+"""How long a sweep takes, and how to fit it into a time: fewer looks first, then fewer clocks."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from energyopt.profiler.measurement.calibration import Calibration
+from energyopt.profiler.measurement.settings import LEAST_TICKS, TICKS_PER_WINDOW, Settings, Timing
+from energyopt.profiler.measurement.window import FEWEST_REPEATS
+from energyopt.schemas.errors import RequestError
+from energyopt.schemas.intervals import half_width
+
+FEWEST_CLOCKS = 4
+PREPARE_S = 0.02
+"""Time to allocate a kernel's tensors, about."""
+
+_LADDER = ((5, 10), (4, 8), (3, 7), (3, 5), (2, 5))
+"""Windows behind a row, and ticks in a window: from the default down to the least that still gives an error bar."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlan:
+    """What will be measured, how long that takes and how well it will be known.
+
+    expected_error: half the 95 % interval of one kernel's energy, relative.
+    """
+
+    clocks_mhz: tuple[int, ...]
+    windows: int
+    timing: Timing
+    duration_s: float
+    expected_error: float | None
+
+    def __str__(self) -> str:
+        clocks = len(self.clocks_mhz)
+        error = (
+            ""
+            if self.expected_error is None
+            else f", energy of a kernel to about +-{self.expected_error:.2%}"
+        )
+        return (
+            f"{clocks} clocks x {self.windows} windows of {self.timing.window_s:.3g} s, about "
+            f"{_duration(self.duration_s)}{error} (95 %)"
+        )
+
+
+def plan_sweep(
+    clocks_mhz: tuple[int, ...],
+    settings: Settings,
+    timing: Timing,
+    calibration: Calibration,
+    run_s: Mapping[str, float],
+) -> SweepPlan:
+    """The settings as they are, or what of them fits into `settings.budget_s`.
+
+    Args:
+        clocks_mhz: all clocks asked for, highest first.
+        settings: the user's choices.
+        timing: windows and warm-up for this board.
+        calibration: for the expected error.
+        run_s: time of one run of each kernel at the highest clock, s.
+
+    Raises:
+        RequestError: not even the shortest sweep fits; says how long that one takes.
+    """
+    whole = _plan(clocks_mhz, settings.windows, timing, calibration, run_s)
+    if settings.budget_s is None or whole.duration_s <= settings.budget_s:
+        return whole
+    shortest = whole
+    for clocks, windows, ticks in _choices(clocks_mhz, settings):
+        window_s = settings.window_s or ticks * timing.tick_s
+        shorter = replace(timing, window_s=max(window_s, LEAST_TICKS * timing.tick_s))
+        shortest = _plan(clocks, windows, shorter, calibration, run_s)
+        if shortest.duration_s <= settings.budget_s:
+            return shortest
+    raise RequestError(
+        f"a budget of {_duration(settings.budget_s)} is too short: {len(run_s)} kernels at "
+        f"{len(shortest.clocks_mhz)} clocks take {_duration(shortest.duration_s)} at least"
+    )
+
+
+def _choices(clocks_mhz: tuple[int, ...], settings: Settings) -> Iterator[tuple[tuple[int, ...], int, int]]:
+    """Ever shorter sweeps: shorter rows first, then every second clock with short rows, every third, ..."""
+    for windows, ticks in _LADDER[:-1]:
+        yield clocks_mhz, min(windows, settings.windows), min(ticks, TICKS_PER_WINDOW)
+    fewest = min(FEWEST_CLOCKS, len(clocks_mhz))
+    for count in range(len(clocks_mhz) - 1, fewest - 1, -1):
+        yield thinned(clocks_mhz, count), min(3, settings.windows), 5
+    yield thinned(clocks_mhz, fewest), min(2, settings.windows), 5
+
+
+def thinned(clocks_mhz: Sequence[int], count: int) -> tuple[int, ...]:
+    """That many of the clocks, evenly spread, the highest and the lowest among them."""
+    if count >= len(clocks_mhz):
+        return tuple(clocks_mhz)
+    last = len(clocks_mhz) - 1
+    return tuple(clocks_mhz[round(index * last / (count - 1))] for index in range(count))
+
+
+def sweep_s(clocks: int, windows: int, timing: Timing, run_s: Mapping[str, float]) -> float:
+    """How long a sweep takes at most: lower clocks make kernels longer, but windows stay as long as they are."""
+    one_round_s = sum(
+        max(timing.window_s, FEWEST_REPEATS * one)
+        + max(timing.warm_up_s, one)
+        + timing.cool_down_s
+        + PREPARE_S
+        for one in run_s.values()
+    )
+    return clocks * windows * one_round_s
+
+
+def _plan(
+    clocks_mhz: tuple[int, ...],
+    windows: int,
+    timing: Timing,
+    calibration: Calibration,
+    run_s: Mapping[str, float],
+) -> SweepPlan:
+    return SweepPlan(
+        clocks_mhz=clocks_mhz,
+        windows=windows,
+        timing=timing,
+        duration_s=sweep_s(len(clocks_mhz), windows, timing, run_s),
+        expected_error=half_width(_window_error(timing, calibration), windows),
+    )
+
+
+def _window_error(timing: Timing, calibration: Calibration) -> float:
+    """Relative standard deviation of one window: the board's noise, and how well its ends are timed."""
+    noise = calibration.power_noise * math.sqrt(calibration.noise_span_s / timing.window_s)
+    ends = timing.fine_s / math.sqrt(6) / max(timing.window_s - timing.tick_s, timing.tick_s)
+    return math.hypot(noise, ends)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

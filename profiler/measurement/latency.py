@@ -1,0 +1,79 @@
+"""How long a change of clock takes under load: from the call that asks for it until the board reads it."""
+
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import Protocol
+
+from energyopt.applier.devices.interface import Absent, Device
+from energyopt.profiler.benches.interface import Bench
+from energyopt.profiler.measurement.window import CLOCK_TOLERANCE
+from energyopt.profiler.workloads.interface import Kernel
+
+SWITCHES = 10
+LOAD_S = 0.4
+SET_AFTER_S = 0.05
+LOOK_S = 1e-3
+
+
+class Locks(Protocol):
+    """Who sets clocks, with the journal and the guard behind it."""
+
+    def lock(self, sm_clock_mhz: int) -> None:
+        """Set a clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchLatency:
+    """Seconds from the call to the reading that shows the new clock, over `switches` changes that landed.
+
+    missed: changes that did not show within the time they were given (a power cap, say).
+    """
+
+    median_s: float
+    longest_s: float
+    switches: int
+    missed: int
+
+
+class _Switch:
+    """A poll function that sets a clock once and then waits for it to be read."""
+
+    def __init__(self, device: Device, locks: Locks, target_mhz: int, start_s: float) -> None:
+        self.latency_s: float | None = None
+        self._device, self._locks, self._target_mhz = device, locks, target_mhz
+        self._set_at_s, self._asked_s = start_s + SET_AFTER_S, None
+
+    def __call__(self, now_s: float) -> float:
+        if self._asked_s is None:
+            if now_s < self._set_at_s:
+                return self._set_at_s
+            self._asked_s = now_s
+            self._locks.lock(self._target_mhz)
+            return now_s + LOOK_S
+        clock = self._device.state().sm_clock_mhz
+        if isinstance(clock, Absent) or abs(clock - self._target_mhz) > CLOCK_TOLERANCE * self._target_mhz:
+            return now_s + LOOK_S
+        self.latency_s = now_s - self._asked_s
+        return math.inf
+
+    _asked_s: float | None
+
+
+def switch_latency(
+    bench: Bench, locks: Locks, kernel: Kernel, clocks_mhz: tuple[int, int]
+) -> SwitchLatency | None:
+    """Switch between two clocks that can be held while a prepared kernel runs; None if no change ever showed."""
+    found: list[float] = []
+    locks.lock(clocks_mhz[0])
+    run_s = bench.run(kernel, 1)
+    for number in range(SWITCHES):
+        switch = _Switch(bench.device, locks, clocks_mhz[(number + 1) % 2], bench.now_s())
+        bench.run(kernel, max(1, math.ceil(LOAD_S / run_s)), switch)
+        if switch.latency_s is not None:
+            found.append(switch.latency_s)
+    if not found:
+        return None
+    return SwitchLatency(
+        median_s=median(found), longest_s=max(found), switches=len(found), missed=SWITCHES - len(found)
+    )

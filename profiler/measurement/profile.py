@@ -1,0 +1,73 @@
+"""What a run measured, as a profile with its provenance."""
+
+import platform
+from datetime import UTC, datetime
+
+from energyopt.profiler.measurement.compose import rows_of
+from energyopt.profiler.measurement.run import Job, Measured
+from energyopt.schemas.errors import MeasurementError
+from energyopt.schemas.profile import DeviceKind, Profile, ProfileMetadata, Scope
+
+
+def profile_of(job: Job, measured: Measured, rank: int | None = None) -> Profile:
+    """The profile of one rank; `rank` is None where there is only one.
+
+    Raises:
+        MeasurementError: every window of every op was rejected; gives the reason that came up most.
+    """
+    rows = rows_of(job.workload, measured.windows, measured.clocks_mhz, measured.calibration.source, rank)
+    if all(row.invalid is not None for row in rows):
+        raise MeasurementError(f"nothing could be measured: {_most_common_reason(measured)}")
+    return Profile(metadata=_metadata(job, measured), rows=tuple(rows))
+
+
+def _most_common_reason(measured: Measured) -> str:
+    reasons = [one.rejected for several in measured.windows.values() for one in several if one.rejected]
+    return max(set(reasons), key=reasons.count) if reasons else "no window was measured"
+
+
+def _metadata(job: Job, measured: Measured) -> ProfileMetadata:
+    board, resting = job.bench.device.identity, measured.resting
+    return ProfileMetadata(
+        device_name=board.name,
+        device_kind=DeviceKind(board.kind),
+        device_uuid=board.uuid,
+        driver=board.driver,
+        power_limit_w=board.power_limit_w,
+        memory_clock_mhz=board.memory_clock_mhz,
+        scope=Scope(board.scope),
+        wait_power_w=resting.wait_power.mean,
+        idle_power_w=resting.idle_power.mean,
+        clock_switch_latency_s=None if measured.latency is None else measured.latency.median_s,
+        gpus_per_stage=job.workload.gpus_per_stage,
+        workload=dict(job.workload.settings),
+        measurement=_measurement(job, measured),
+        source=job.workload.name,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        host=platform.node() or None,
+    )
+
+
+def _measurement(job: Job, measured: Measured) -> dict[str, str | int | float]:
+    """How it was measured, for whoever has to defend the numbers."""
+    windows = [one for several in measured.windows.values() for one in several]
+    calibration, plan, latency = measured.calibration, measured.plan, measured.latency
+    found: dict[str, str | int | float | None] = {
+        "energy_source": str(calibration.source),
+        "power_meaning": str(job.bench.device.identity.power_meaning),
+        "tick_s": calibration.tick_s,
+        "counter_over_power": calibration.counter_over_power,
+        "window_s": plan.timing.window_s,
+        "warm_up_s": plan.timing.warm_up_s,
+        "cool_down_s": plan.timing.cool_down_s,
+        "windows_per_row": plan.windows,
+        "windows": len(windows),
+        "rejected_windows": sum(not one.usable for one in windows),
+        "wait_power_half_width_w": measured.resting.wait_power.half_width,
+        "clocks_set": "yes" if job.settings.clocks_mhz else "no: as the board was found",
+        "stopped_early_at_mhz": measured.stopped_at_mhz,
+        "longest_clock_switch_s": None if latency is None else latency.longest_s,
+        "missed_clock_switches": None if latency is None else latency.missed,
+        "seed": job.settings.seed,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,71 @@
+"""What a board draws while it does nothing, and while it waits for a peer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from energyopt.profiler.benches.interface import Bench, Poll
+from energyopt.profiler.measurement.calibration import Calibration
+from energyopt.profiler.measurement.estimation import Rejected, mean_power
+from energyopt.profiler.measurement.settings import TICKS_PER_WINDOW, Timing
+from energyopt.profiler.measurement.statistics import Estimate, Reading, estimate
+from energyopt.profiler.measurement.window import recorder_for
+from energyopt.schemas.errors import MeasurementError
+
+WINDOWS = 3
+SHORTEST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """Powers of one GPU, W; wait power at the highest clock that is profiled."""
+
+    idle_power: Estimate
+    wait_power: Estimate
+
+
+def idle_power(bench: Bench, calibration: Calibration, timing: Timing) -> Estimate:
+    """Power of the board with no work on it, W."""
+    return _resting(bench, bench.sleep, calibration, timing, "idle")
+
+
+def wait_power(bench: Bench, calibration: Calibration, timing: Timing) -> Estimate:
+    """Power of the board while it is blocked on a peer, W.
+
+    It is taken at the highest clock, where today's jobs wait: the baseline's waiting then costs what it does today,
+    and a plan's waiting at lower clocks is never counted as cheaper than it is.
+
+    Raises:
+        MeasurementError: no window could be used; names the last reason.
+    """
+    return _resting(bench, bench.wait, calibration, timing, "wait")
+
+
+def attend_waits(bench: Bench) -> None:
+    """Be the peer of another rank's `wait_power`, on a rank that measures nothing."""
+    for _ in range(1 + WINDOWS):
+        bench.wait(0.0)
+
+
+def _resting(
+    bench: Bench,
+    rest: Callable[[float, Poll | None], None],
+    calibration: Calibration,
+    timing: Timing,
+    what: str,
+) -> Estimate:
+    window_s = max(TICKS_PER_WINDOW * timing.tick_s, SHORTEST_S)
+    limit_w = bench.device.identity.power_limit_w
+    readings: dict[int, Reading] = {}
+    reason = ""
+    rest(max(timing.warm_up_s, 0.5), None)
+    for number in range(WINDOWS):
+        recorder = recorder_for(bench, timing, window_s, calibration.source)
+        rest(window_s, recorder)
+        power = mean_power(recorder.samples, calibration.source, limit_w)
+        if isinstance(power, Rejected):
+            reason = power.reason
+        else:
+            readings[number] = Reading(power.power_w, power.error_w)
+    if not readings:
+        raise MeasurementError(f"the {what} power cannot be measured: {reason}")
+    return estimate(readings)

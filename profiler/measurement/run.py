@@ -1,0 +1,261 @@
+"""A whole run on one rank: calibrate, rest, warm the board, sweep, time the switches."""
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from energyopt.applier.devices.interface import Absent
+from energyopt.applier.guard.hold import guarded_clocks
+from energyopt.profiler.benches.interface import Bench
+from energyopt.profiler.measurement.agreement import Trial, agree_on_plan
+from energyopt.profiler.measurement.budget import SweepPlan
+from energyopt.profiler.measurement.calibration import Calibration, calibrate, heaviest
+from energyopt.profiler.measurement.latency import Locks, SwitchLatency, switch_latency
+from energyopt.profiler.measurement.partial import Partial
+from energyopt.profiler.measurement.records import read_calibration, read_latency, read_plan, read_resting
+from energyopt.profiler.measurement.resting import Resting, attend_waits, idle_power, wait_power
+from energyopt.profiler.measurement.settings import Settings, Timing, timing_for
+from energyopt.profiler.measurement.sweep import Progress, Sweep, restore_windows
+from energyopt.profiler.measurement.team import Solo, Team
+from energyopt.profiler.measurement.window import CLOCK_TOLERANCE, Window
+from energyopt.profiler.workloads.interface import Kernel, Workload
+from energyopt.schemas.errors import EnergyoptError, MeasurementError
+from energyopt.schemas.profile import EnergySource
+
+SOAK_STEP_S = 5.0
+STABLE_C = 1.0
+
+Say = Callable[[str], None]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What to measure, where, and with whom.
+
+    able: whether this rank's board can be measured; one that cannot still takes part in collectives.
+    say, warn: receive what the user should read while the run goes on.
+    """
+
+    bench: Bench
+    workload: Workload
+    settings: Settings
+    progress: Progress
+    say: Say
+    warn: Say
+    team: Team = field(default_factory=Solo)
+    peers: Team = field(default_factory=Solo)
+    able: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one rank found; None and empty where it could not measure."""
+
+    calibration: Calibration
+    resting: Resting
+    latency: SwitchLatency | None
+    plan: SweepPlan
+    clocks_mhz: tuple[int, ...]
+    stopped_at_mhz: int | None
+    windows: Mapping[tuple[str, int], list[Window]]
+
+
+def measure(job: Job, partial: Partial) -> Measured:
+    """Measure everything that the record does not hold yet.
+
+    Clocks are given back however this ends.
+
+    Raises:
+        EnergyoptError: a subclass says what cannot be measured or set, and what to do.
+    """
+    with _clocks(job) as locks:
+        _first_lock(job, locks)
+        calibration = _kept(job, partial, "calibration", read_calibration, lambda: _calibrate(job))
+        timing = timing_for(job.settings, calibration.tick_s, calibration.averaging_s)
+        resting = _kept(job, partial, "resting", read_resting, lambda: _rest(job, calibration, timing))
+        plan = _kept(job, partial, "plan", read_plan, lambda: _plan(job, calibration, timing))
+        job.say(str(plan))
+        _soak(job)
+        sweep = _sweep(job, partial, locks, plan, calibration.source, resting.wait_power.mean)
+        clocks = sweep.run()
+        latency = _kept(job, partial, "latency", read_latency, lambda: _latency(job, locks, sweep, clocks))
+    return Measured(
+        calibration=calibration,
+        resting=resting,
+        latency=latency,
+        plan=plan,
+        clocks_mhz=clocks,
+        stopped_at_mhz=sweep.stopped_at_mhz,
+        windows=sweep.windows,
+    )
+
+
+def assist(job: Job, partial: Partial) -> None:
+    """Take part in what the other ranks measure together, on a rank whose own board cannot be measured."""
+    _first_lock(job, None)
+    _all_have(job, have=True)
+    if not _all_have(job, have=True):
+        attend_waits(job.bench)
+    plan = _kept(job, partial, "plan", read_plan, lambda: _plan_of_others(job))
+    _sweep(job, partial, None, plan, EnergySource.COUNTER, 0.0).run()
+    _all_have(job, have=True)
+
+
+def _clocks(job: Job) -> AbstractContextManager[Locks | None]:
+    return guarded_clocks(job.bench.device) if job.settings.clocks_mhz else nullcontext()
+
+
+def _first_lock(job: Job, locks: Locks | None) -> None:
+    """Set the highest clock, on all ranks or not at all."""
+    problem = None
+    if locks is not None:
+        try:
+            locks.lock(job.settings.clocks_mhz[0])
+        except EnergyoptError as error:
+            problem = error
+    refused = [str(rank) for rank, one in enumerate(job.team.gather(problem is not None)) if one]
+    if problem is not None:
+        raise problem
+    if refused:
+        raise MeasurementError(
+            f"rank {', '.join(refused)} may not set clocks, and what only some boards do is no profile: nothing is "
+            "left set on this one either"
+        )
+
+
+def _kept(
+    job: Job,
+    partial: Partial,
+    kind: str,
+    build: Callable[[dict[str, Any]], Found],
+    find: Callable[[], Found],
+) -> Found:
+    """What an earlier run found out, if it did so on all ranks; else what is found now, and kept."""
+    earlier = partial.last(kind)
+    if _all_have(job, have=earlier is not None) and earlier is not None:
+        return build(earlier)
+    found = find()
+    if found is not None:
+        partial.add(kind, asdict(found))  # type: ignore[call-overload]
+    return found
+
+
+def _all_have(job: Job, *, have: bool) -> bool:
+    return all(job.team.gather(have))
+
+
+def _calibrate(job: Job) -> Calibration:
+    job.progress("looking at the board's readings under load", 0.0)
+    kernel = heaviest(job.workload.kernels())
+    if kernel.communication is not None:
+        raise MeasurementError(
+            "a workload needs at least one kernel that computes, to load a board by itself"
+        )
+    job.bench.prepare(kernel)
+    calibration = calibrate(job.bench, kernel, job.settings.source)
+    if calibration.warning:
+        job.warn(calibration.warning)
+    return calibration
+
+
+def _rest(job: Job, calibration: Calibration, timing: Timing) -> Resting:
+    job.progress("measuring idle and wait power", 0.0)
+    return Resting(
+        idle_power=idle_power(job.bench, calibration, timing),
+        wait_power=wait_power(job.bench, calibration, timing),
+    )
+
+
+def _plan(job: Job, calibration: Calibration, timing: Timing) -> SweepPlan:
+    """What all ranks will measure: fitted to the slowest board and the coarsest tick among them."""
+    job.progress("trying each kernel once", 0.0)
+    trial = Trial(calibration=calibration, timing=timing, run_s=_try_kernels(job))
+    return agree_on_plan(job.team, job.settings, trial)
+
+
+def _plan_of_others(job: Job) -> SweepPlan:
+    """Take part in trying the collectives, and take over the plan that the others make."""
+    _try_kernels(job)
+    return agree_on_plan(job.team, job.settings, None)
+
+
+def _try_kernels(job: Job) -> dict[str, float]:
+    """Time of one run of each kernel, s; the first run of each is a warm-up."""
+    found = {}
+    for kernel in job.workload.kernels():
+        if not job.able and kernel.communication is None:
+            continue
+        job.bench.prepare(kernel)
+        job.bench.run(kernel, 1)
+        found[kernel.name] = job.bench.run(kernel, 3) / 3
+    return found
+
+
+def _soak(job: Job) -> None:
+    """Warm the board until its temperature no longer rises: a cold board's first windows are too cheap."""
+    kernel = heaviest(job.workload.kernels())
+    before = job.bench.device.state().temperature_c
+    if isinstance(before, Absent):
+        return
+    job.progress("warming the board", 0.0)
+    job.bench.prepare(kernel)
+    run_s = job.bench.run(kernel, 1)
+    for _ in range(math.floor(job.settings.soak_s / SOAK_STEP_S)):
+        job.bench.run(kernel, max(1, math.ceil(SOAK_STEP_S / run_s)))
+        after = job.bench.device.state().temperature_c
+        if isinstance(after, Absent) or after - before < STABLE_C:
+            return
+        before = after
+
+
+def _sweep(
+    job: Job,
+    partial: Partial,
+    locks: Locks | None,
+    plan: SweepPlan,
+    source: EnergySource,
+    wait_power_w: float,
+) -> Sweep:
+    return Sweep(
+        bench=job.bench,
+        workload=job.workload,
+        plan=plan,
+        source=source,
+        wait_power_w=wait_power_w,
+        team=job.team,
+        peers=job.peers,
+        locks=locks,
+        kept=partial,
+        progress=job.progress,
+        early_stop=job.settings.early_stop,
+        seed=job.settings.seed,
+        able=job.able,
+        windows=restore_windows(partial.all("window")),
+    )
+
+
+def _latency(job: Job, locks: Locks | None, sweep: Sweep, clocks: tuple[int, ...]) -> SwitchLatency | None:
+    """Between the highest and the lowest clock that one kernel was seen to hold."""
+    kernel = _lightest(job.workload.kernels())
+    held = [clock for clock in clocks if _held(sweep.windows.get((kernel.name, clock), []), clock)]
+    if locks is None or len(held) < 2:
+        return None
+    job.progress("timing changes of the clock", 1.0)
+    job.bench.prepare(kernel)
+    return switch_latency(job.bench, locks, kernel, (held[0], held[-1]))
+
+
+def _lightest(kernels: tuple[Kernel, ...]) -> Kernel:
+    """A kernel that a power cap does not slow: the one that computes least for what it moves."""
+    alone = [kernel for kernel in kernels if kernel.communication is None]
+    return min(
+        alone, key=lambda kernel: (kernel.matrix, kernel.flops / max(kernel.memory_bytes, 1.0), kernel.name)
+    )
+
+
+def _held(windows: list[Window], clock: int) -> bool:
+    achieved = [one.achieved_sm_clock_mhz for one in windows if one.usable]
+    return any(one is not None and abs(one - clock) <= CLOCK_TOLERANCE * clock for one in achieved)

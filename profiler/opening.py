@@ -1,0 +1,108 @@
+"""The bench that a request means: a simulated GPU, or a real one with torch."""
+
+from collections.abc import Callable
+from typing import Any
+
+from energyopt.applier.devices.interface import Device
+from energyopt.profiler.benches.interface import Bench
+from energyopt.profiler.distributed.launch import Launch
+from energyopt.profiler.workloads.interface import Workload
+from energyopt.schemas.errors import ClockControlError, DeviceError, RequestError
+
+SIMULATED = "sim:"
+NVML = "nvml:"
+
+
+def is_simulated(device: str) -> bool:
+    """Whether a device's name means a simulated GPU."""
+    return device.startswith(SIMULATED)
+
+
+def open_board(device: str, launch: Launch | None, *, kernels_on: str) -> Device:
+    """The real board that this process measures: its own one of a node's, where several were started.
+
+    Where kernels run on GPUs, torch is imported first: it knows which board each of CUDA's numbers means.
+
+    Raises:
+        DeviceError: no driver, no such board.
+        RequestError: no such form, or one board for several processes.
+    """
+    from energyopt.applier.devices.nvml import open_nvml
+
+    if kernels_on == "cuda":
+        _import_torch()
+    local = launch is not None and launch.size > 1
+    if device == "auto":
+        return open_nvml(str(launch.local_rank) if launch is not None and local else "auto")
+    if not device.startswith(NVML):
+        raise RequestError(f"--device {device!a} is none of auto, nvml:UUID, nvml:N and sim:NAME")
+    if local:
+        raise RequestError(
+            f"--device {device} is one board for all ranks; use auto, which gives each its own"
+        )
+    return open_nvml(device.removeprefix(NVML))
+
+
+def open_simulated(device: str, launch: Launch | None, power_limit_w: float | None, seed: int) -> Bench:
+    """A simulated bench; every rank gets a board of its own.
+
+    Raises:
+        DeviceError: no such simulated GPU.
+    """
+    from energyopt.profiler.benches.simulated import open_simulated_bench
+
+    name, rank = device.removeprefix(SIMULATED), 0 if launch is None else launch.rank
+    return open_simulated_bench(name, power_limit_w=power_limit_w, seed=seed + rank, number=rank)
+
+
+def open_torch(
+    board: Device,
+    workload: Workload,
+    *,
+    kernels_on: str,
+    local_rank: int,
+    groups: Callable[[Any], Any] | None,
+    peer: Any,
+) -> Bench:
+    """Torch on the GPU that `board` is, or on the CPU."""
+    from energyopt.profiler.benches.torch_bench import open_torch_bench
+
+    where = "cpu" if kernels_on == "cpu" else f"cuda:{_cuda_number(board.identity.uuid, local_rank)}"
+    dtype = str(workload.settings.get("dtype", "bfloat16"))
+    return open_torch_bench(board, torch_device=where, dtype=dtype, groups=groups, peer=peer)
+
+
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise RequestError(
+            "real kernels need torch (pip install 'energyopt[torch]'); without it, try --device sim:a100-sxm4-80gb"
+        ) from error
+    return torch
+
+
+def _cuda_number(uuid: str, otherwise: int) -> int:
+    """CUDA's number of a board, by its UUID; `otherwise` where torch gives no UUIDs."""
+    cuda = _import_torch().cuda
+    for number in range(cuda.device_count()):
+        if str(getattr(cuda.get_device_properties(number), "uuid", "")) == uuid.removeprefix("GPU-"):
+            return number
+    return otherwise
+
+
+def check_able(device: Device, *, sets_clocks: bool) -> None:
+    """Refuse a board that cannot be measured, or clocked where that is asked for.
+
+    Raises:
+        DeviceError: neither energy nor power can be read.
+        ClockControlError: clocks cannot be set; says why and which ways there are.
+    """
+    can, name = device.capabilities, f"{device.identity.name} ({device.identity.uuid})"
+    if can.energy_counter is not None and can.power is not None:
+        raise DeviceError(
+            f"{name} gives neither energy ({can.energy_counter}) nor power ({can.power}); nothing can be measured"
+        )
+    if sets_clocks and can.set_clocks is not None:
+        remedy = can.remedies.get("set_clocks", "use --clocks current to measure at the current clock alone")
+        raise ClockControlError(f"{name}: clocks cannot be set ({can.set_clocks}): {remedy}")

@@ -1,0 +1,114 @@
+"""`energyopt profile`, start to end: workload, board, measurement, file."""
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from energyopt.applier.devices.interface import Device
+from energyopt.profiler.clocks import CURRENT, choose_clocks
+from energyopt.profiler.distributed.launch import find_launch
+from energyopt.profiler.measurement.partial import Partial, partial_path
+from energyopt.profiler.measurement.profile import profile_of
+from energyopt.profiler.measurement.run import Job, measure
+from energyopt.profiler.measurement.settings import Settings
+from energyopt.profiler.measurement.sweep import Progress
+from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
+from energyopt.profiler.request import Request, digest_of
+from energyopt.profiler.workloads.communication import communicates, without_communication
+from energyopt.profiler.workloads.interface import Workload
+from energyopt.profiler.workloads.open import load_workload
+from energyopt.schemas.errors import RequestError
+from energyopt.schemas.files import check_target
+from energyopt.schemas.profile import Profile, write_profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """Who hears what goes on: the share that is done, words for the user, and warnings."""
+
+    progress: Progress
+    say: Callable[[str], None]
+    warn: Callable[[str], None]
+
+
+def run_profile(request: Request, voice: Voice) -> Profile | None:
+    """Measure a workload and write its profile; None on the ranks that only sent their part to rank 0.
+
+    Raises:
+        EnergyoptError: a subclass says what cannot be measured, set, read or written.
+    """
+    check_target(request.output)
+    launch = find_launch(os.environ)
+    workload = load_workload(request.workload, request.shape)
+    if launch is not None and launch.size > 1:
+        from energyopt.profiler.distributed.together import profile_together
+
+        return profile_together(request, workload, launch, voice)
+    return _profile_alone(request, workload, voice)
+
+
+def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profile:
+    if is_simulated(request.device):
+        bench = open_simulated(request.device, None, request.power_limit_w, request.settings.seed)
+    else:
+        workload = _for_one_gpu(request, workload)
+        board = open_board(request.device, None, kernels_on=request.kernels_on)
+        bench = open_torch(
+            board, workload, kernels_on=request.kernels_on, local_rank=0, groups=None, peer=None
+        )
+    with closing(bench):
+        check_able(bench.device, sets_clocks=request.clocks != CURRENT)
+        settings = settings_for(request, bench.device, voice)
+        job = Job(
+            bench=bench,
+            workload=workload,
+            settings=settings,
+            progress=voice.progress,
+            say=voice.say,
+            warn=voice.warn,
+        )
+        return measure_and_write(job, request, request.output, rank=None)
+
+
+def _for_one_gpu(request: Request, workload: Workload) -> Workload:
+    if not communicates(workload):
+        return workload
+    if request.skip_communication:
+        return without_communication(workload)
+    raise RequestError(
+        f"{workload.name} communicates between {workload.gpus_per_stage} GPUs per stage and this is one process: "
+        f"use torchrun with {workload.gpus_per_stage} processes, or leave that out with --skip-communication"
+    )
+
+
+def settings_for(request: Request, board: Device, voice: Voice) -> Settings:
+    """The settings with the clocks that the request means on this board."""
+    clocks = choose_clocks(request.clocks, board.supported_sm_clocks_mhz())
+    if clocks.snapped:
+        asked, snapped = clocks.snapped[0]
+        more = f", and {len(clocks.snapped) - 1} more likewise" if len(clocks.snapped) > 1 else ""
+        voice.warn(f"{asked} MHz is no step of this board; {snapped} MHz is measured instead{more}")
+    return replace(request.settings, clocks_mhz=clocks.chosen_mhz)
+
+
+def measure_and_write(job: Job, request: Request, output: Path, rank: int | None) -> Profile:
+    """Measure what an earlier, stopped run has not, and write the profile; its record then goes."""
+    with open_partial(job, request, output) as partial:
+        profile = profile_of(job, measure(job, partial), rank)
+        write_profile(output, profile)
+        partial.discard()
+    return profile
+
+
+def open_partial(job: Job, request: Request, output: Path) -> Partial:
+    """The record of this run beside its output, with what an earlier run of the same kind has left in it."""
+    path, board = partial_path(output), job.bench.device.identity
+    if request.restart:
+        path.unlink(missing_ok=True)
+    digest = digest_of(job.workload, job.settings, board, request.kernels_on)
+    partial = Partial(path, digest, f"{job.workload.name} on {board.name}")
+    if windows := len(partial.all("window")):
+        job.say(f"going on with {path}: {windows} windows are there already")
+    return partial

@@ -1,0 +1,63 @@
+"""What `energyopt profile` is asked for."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from energyopt.applier.devices.interface import Identity
+from energyopt.profiler.measurement.settings import Settings
+from energyopt.profiler.workloads.interface import Workload
+from energyopt.schemas.files import compact_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One run of the profiler, as the user states it.
+
+    workload: preset, file or `module:function`; shape: what flags set of the job, None where they do not.
+    device: `auto`, `nvml:UUID`, `nvml:N` or `sim:NAME`.
+    kernels_on: `cuda` or `cpu`, where real kernels run.
+    clocks: as `clocks.choose_clocks` reads it; `measurement` gets what it gives.
+    allow_partial: a rank whose board cannot be measured or clocked helps the others instead of stopping them.
+    skip_communication: leave communication kernels out where there are no peers to communicate with.
+    """
+
+    workload: str
+    output: Path
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    device: str = "auto"
+    kernels_on: str = "cuda"
+    clocks: str | None = None
+    settings: Settings
+    power_limit_w: float | None = None
+    restart: bool = False
+    allow_partial: bool = False
+    skip_communication: bool = False
+
+
+def digest_of(workload: Workload, settings: Settings, board: Identity, kernels_on: str) -> str:
+    """A digest of everything that decides what is measured, and how."""
+    found = {
+        "ops": [_op(op) for op in workload.ops],
+        "kernels": [_kernel(one) for one in workload.kernels()],
+        "workload": dict(workload.settings),
+        "settings": asdict(settings),
+        "board": asdict(board),
+        "kernels_on": kernels_on,
+    }
+    return hashlib.sha256(compact_json(found).encode()).hexdigest()
+
+
+def _op(op: Any) -> list[Any]:
+    uses = [
+        [use.partition.name, use.count, [[one.kernel.name, one.count] for one in use.partition.kernels]]
+        for use in op.partitions
+    ]
+    return [op.stage, op.chunk, op.kind, uses]
+
+
+def _kernel(kernel: Any) -> list[Any]:
+    communication = None if kernel.communication is None else asdict(kernel.communication)
+    return [kernel.name, kernel.flops, kernel.memory_bytes, kernel.dtype, kernel.launches, communication]
