@@ -2,21 +2,30 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PRODUCT := $(VENV)/.product
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := cli profiler planner applier schemas
 
 .PHONY: demo test lint format bench clean
 .DEFAULT_GOAL := test
 
-$(STAMP): pyproject.toml constraints.txt
+# what users install
+$(PRODUCT): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "energyopt needs Python 3.11 or newer: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "setting up $(VENV) (once; a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(PIP) -e .
 	@touch $@
 
-demo: $(STAMP) ## plan, apply and compare an example pipeline
+# and what developers need besides: the tests' tools, and torch, whose kernels the tests really run
+$(STAMP): $(PRODUCT)
+	@echo "adding the tests' tools and torch (once)"
+	@$(PIP) -e '.[dev,torch]'
+	@touch $@
+
+demo: $(PRODUCT) ## profile a simulated GPU, plan, apply and compare an example pipeline
 	@examples/demo.sh $(BIN)/energyopt
 
 test: $(STAMP) ## the whole test suite

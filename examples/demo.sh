@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job, start to end, on the example that ships with the project: import, plan, apply, diff, pictures.
+# The main job, start to end, on a simulated GPU: profile, plan, apply, diff, pictures.
 # Usage: examples/demo.sh [path of the energyopt command]
 set -euo pipefail
 command=$(realpath "${1:-energyopt}")
@@ -12,8 +12,8 @@ run() {
   "$command" "$@"
 }
 
-echo "The example is a made-up GPU from a formula (examples/synthetic_profile.py): nothing here was measured."
-run import lowtime examples/synthetic-4-stages.csv -o $out/profile.parquet --gpu "synthetic GPU" --wait-power-w 90
+echo "The GPU is simulated (a model of an A100): every number here comes from that model, not from a measurement."
+run profile llama-3.2-3b -o $out/profile.parquet --device sim:a100-sxm4-80gb --stages 2 --microbatch-size 4 --sequence-length 4096
 run plan $out/profile.parquet -o $out/frontier.parquet --pipeline examples/pipeline.toml --points 12
 run apply $out/frontier.parquet -o $out/plan.json
 run apply $out/frontier.parquet -o $out/plan-slower.json --max-slowdown 1.05

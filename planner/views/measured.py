@@ -31,8 +31,8 @@ def measured_table(profile: "Profile") -> Table:
     meta = profile.metadata
     lines = tuple(_line(rows) for rows in _usable_ops(profile))
     title = (
-        f"{meta.source or 'profile'} on {device(meta.device_name, meta.device_kind)}, per op on 1 GPU, {meta.scope}; "
-        f"wait power {meta.wait_power_w:.1f} W; +- is half the 95 % interval"
+        f"{meta.source or 'profile'} on {device(meta.device_name, meta.device_kind)}, per op on 1 GPU, "
+        f"{meta.scope}; wait power {meta.wait_power_w:.1f} W; +- is half the 95 % interval"
     )
     return Table(title=title, columns=_COLUMNS, rows=lines)
 
