@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SOURCES := cli profiler planner applier schemas
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench docs clean
 .DEFAULT_GOAL := test
 
 # what users install
@@ -37,11 +37,14 @@ lint: $(STAMP) ## ruff and mypy
 	@$(BIN)/mypy
 
 format: $(STAMP)
-	@$(BIN)/ruff check --fix $(SOURCES) tests benchmarks
-	@$(BIN)/ruff format $(SOURCES) tests benchmarks
+	@$(BIN)/ruff check --fix $(SOURCES) tests benchmarks examples
+	@$(BIN)/ruff format $(SOURCES) tests benchmarks examples
 
 bench: $(STAMP) ## time the planner on the real profiles
 	@$(BIN)/python -m benchmarks
+
+docs: $(STAMP) ## put the real --help texts into the README
+	@$(BIN)/python examples/update_readme.py
 
 clean:
 	rm -rf $(VENV) build dist demo-out

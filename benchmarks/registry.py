@@ -40,9 +40,17 @@ class Benchmark:
 
 def benchmarks() -> dict[str, Benchmark]:
     """All benchmarks, in the order in which they run."""
-    from benchmarks import against_lowtime, exact, real_profiles, schedules, startup
+    from benchmarks import (
+        against_lowtime,
+        error_bars,
+        exact,
+        profile_sweep,
+        real_profiles,
+        schedules,
+        startup,
+    )
 
-    modules = (startup, schedules, real_profiles, against_lowtime, exact)
+    modules = (startup, profile_sweep, error_bars, schedules, real_profiles, against_lowtime, exact)
     return {module.BENCHMARK.name: module.BENCHMARK for module in modules}
 
 

@@ -5,7 +5,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ["startup", "schedules", "real_profiles", "against_lowtime", "exact"]
+NAMES = [
+    "startup",
+    "profile_sweep",
+    "error_bars",
+    "schedules",
+    "real_profiles",
+    "against_lowtime",
+    "exact",
+]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,18 @@
+"""What is measured: transformers from presets and configuration files, and users' own code."""
+
+__all__ = [
+    "architecture",
+    "blocks",
+    "communication",
+    "config_file",
+    "hf_config",
+    "hf_keys",
+    "interface",
+    "job",
+    "layers",
+    "open",
+    "presets",
+    "simple",
+    "transformer",
+    "user",
+]

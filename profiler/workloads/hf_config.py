@@ -1,0 +1,128 @@
+"""An architecture from the names that Hugging Face configuration files use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from energyopt.profiler.workloads.architecture import Architecture, Norm, Position
+from energyopt.profiler.workloads.hf_keys import ACTIVATIONS, ALIASES, FAMILIES, USED, Family, is_irrelevant
+from energyopt.schemas.nodes import Node
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class _Config:
+    """A parsed file's object, and its members that are not null, under their canonical names."""
+
+    root: Node
+    members: Mapping[str, Node]
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """A positive integer; without a default it must be there."""
+        if name in self.members:
+            return self.members[name].integer(minimum=1)
+        return self.root.field(name).integer() if default is None else default
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A boolean."""
+        if name not in self.members:
+            return default
+        value = self.members[name].value
+        if not isinstance(value, bool):
+            self.members[name].fail(f"expected true or false, found {value!r}")
+        return bool(value)
+
+    def choice(self, name: str, known: Mapping[str, _Choice], default: _Choice) -> _Choice:
+        """One of several words."""
+        if name not in self.members:
+            return default
+        text = self.members[name].text()
+        if text not in known:
+            self.members[name].fail(f"{text!r} is none of {', '.join(sorted(known))}")
+        return known[text]
+
+
+def read_architecture(root: Node, default_name: str) -> Architecture:
+    """The architecture in a parsed file's object.
+
+    Raises:
+        FileFormatError: a key that is unknown, missing or of the wrong type, or a model that is not modelled.
+        WorkloadError: sizes that contradict each other.
+    """
+    config = _Config(root, _members(root))
+    family = _family(config)
+    _refuse_windows(config)
+    hidden, heads = config.count("hidden_size"), config.count("num_attention_heads")
+    gated = config.flag("gated_mlp", family.gated_mlp)
+    name = config.members.get("name")
+    positions = config.members.get("max_position_embeddings")
+    return Architecture(
+        name=default_name if name is None else name.text(),
+        hidden_size=hidden,
+        num_hidden_layers=config.count("num_hidden_layers"),
+        num_attention_heads=heads,
+        num_key_value_heads=config.count("num_key_value_heads", heads),
+        head_dim=_head_dim(config, hidden, heads),
+        intermediate_size=config.count("intermediate_size", None if gated else 4 * hidden),
+        vocab_size=config.count("vocab_size"),
+        hidden_act=config.choice("hidden_act", ACTIVATIONS, family.hidden_act),
+        gated_mlp=gated,
+        norm=config.choice("norm", {str(one): one for one in Norm}, family.norm),
+        position=config.choice("position", {str(one): one for one in Position}, family.position),
+        qk_norm=config.flag("qk_norm", family.qk_norm),
+        tie_word_embeddings=config.flag("tie_word_embeddings", family.tied),
+        max_position_embeddings=None if positions is None else positions.integer(minimum=1),
+    )
+
+
+def _members(root: Node) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for key in root.value:
+        if is_irrelevant(key):
+            continue
+        if key not in USED:
+            root.fail(
+                f"unknown key {key!r}: remove it if it changes nothing; known are {', '.join(sorted(USED))}"
+            )
+        node = root.optional(key)
+        if node is None:
+            continue
+        other = found.setdefault(ALIASES.get(key, key), node)
+        if other.value != node.value:
+            node.fail(f"{key} {node.value!r} contradicts {other.path} {other.value!r}")
+    return found
+
+
+def _family(config: _Config) -> Family:
+    node = config.members.get("model_type")
+    if node is None:
+        return Family()
+    if node.text() not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        node.fail(
+            f"model_type {node.text()!r} is none of {known}; leave it out and set gated_mlp, norm, position"
+        )
+    return FAMILIES[node.text()]
+
+
+def _refuse_windows(config: _Config) -> None:
+    """Attention that looks at a window of the sequence does less work than is counted here."""
+    window = config.members.get("sliding_window")
+    if window is not None and config.flag("use_sliding_window", True):
+        window.fail(
+            "attention over a window is not modelled; remove the key if no sequence is longer than it"
+        )
+    kinds = config.members.get("layer_types")
+    for kind in kinds.items() if kinds is not None else ():
+        if kind.text() != "full_attention":
+            kind.fail(f"layers of type {kind.text()!r} are not modelled; full_attention is")
+
+
+def _head_dim(config: _Config, hidden: int, heads: int) -> int:
+    if "head_dim" not in config.members and hidden % heads:
+        config.root.fail(
+            f"hidden_size {hidden} is not divisible by num_attention_heads {heads}; give head_dim"
+        )
+    return config.count("head_dim", hidden // heads)

@@ -1,0 +1,53 @@
+"""A workload from what the command line names: a preset, a file, or a function."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from energyopt.profiler.workloads.config_file import read_config_file
+from energyopt.profiler.workloads.interface import Workload
+from energyopt.profiler.workloads.job import job_shape
+from energyopt.profiler.workloads.presets import PRESETS
+from energyopt.profiler.workloads.transformer import transformer_workload
+from energyopt.profiler.workloads.user import user_workload
+from energyopt.schemas.errors import WorkloadError
+
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def load_workload(spec: str, settings: Mapping[str, Any]) -> Workload:
+    """The workload that `spec` names.
+
+    Args:
+        spec: the name of a preset, the path of a `.toml` or `.json` file, or `module:function`.
+        settings: what flags set, under the names of `JobShape`'s fields; None is not set. They override a file's.
+
+    Raises:
+        WorkloadError: no such workload, or settings that do not fit it.
+        FileFormatError: the file cannot be read.
+    """
+    if spec in PRESETS:
+        return transformer_workload(PRESETS[spec], job_shape(settings))
+    if Path(spec).suffix in {".toml", ".json"}:
+        architecture, job = read_config_file(Path(spec))
+        given = {name: value for name, value in settings.items() if value is not None}
+        return transformer_workload(architecture, job_shape(job | given))
+    if _FUNCTION.fullmatch(spec):
+        return _from_function(spec, settings)
+    close = difflib.get_close_matches(spec, PRESETS, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise WorkloadError(
+        f"unknown workload {spec!r}: {hint}presets are {', '.join(PRESETS)}; "
+        "otherwise give a .toml or .json file, or module:function"
+    )
+
+
+def _from_function(spec: str, settings: Mapping[str, Any]) -> Workload:
+    given = sorted(name for name, value in settings.items() if value is not None)
+    if given:
+        raise WorkloadError(
+            f"{', '.join(given)} cannot be set for {spec}: the function decides; leave it out"
+        )
+    return user_workload(spec)
