@@ -1,7 +1,7 @@
 """How the ranks of a run come to measure the same windows at the same clocks."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from energyopt.profiler.measurement.budget import SweepPlan, plan_sweep
@@ -17,11 +17,13 @@ class Trial:
     """What one rank knows before the sweep.
 
     run_s: time of one run of each of its kernels at the highest clock, s.
+    beside_s: what the run takes besides the sweep, s: what is done by now, warming up, timing switches.
     """
 
     calibration: Calibration
     timing: Timing
     run_s: Mapping[str, float]
+    beside_s: float = 0.0
 
 
 def agree_on_plan(team: Team, settings: Settings, trial: Trial | None) -> SweepPlan:
@@ -40,7 +42,8 @@ def agree_on_plan(team: Team, settings: Settings, trial: Trial | None) -> SweepP
     if not trials:
         raise MeasurementError("no rank has a board that can be measured; `energyopt doctor` says why")
     clocks = settings.clocks_mhz or _clock_as_it_is(trials)
-    return plan_sweep(clocks, settings, _slowest_timing(trials), _noisiest(trials), _most_work(trials))
+    left = _less(settings, max(one["beside_s"] for one in trials))
+    return plan_sweep(clocks, left, _slowest_timing(trials), _noisiest(trials), _most_work(trials))
 
 
 def _clock_as_it_is(trials: list[dict[str, Any]]) -> tuple[int]:
@@ -51,6 +54,13 @@ def _clock_as_it_is(trials: list[dict[str, Any]]) -> tuple[int]:
             "this board's clock can neither be set nor read, so no row could say which clock it is for"
         )
     return (min(clocks),)
+
+
+def _less(settings: Settings, beside_s: float) -> Settings:
+    """The settings with what of the budget is left for the sweep."""
+    if settings.budget_s is None:
+        return settings
+    return replace(settings, budget_s=max(0.0, settings.budget_s - beside_s))
 
 
 def _slowest_timing(trials: list[dict[str, Any]]) -> Timing:

@@ -74,8 +74,8 @@ def plan_sweep(
         if shortest.duration_s <= settings.budget_s:
             return shortest
     raise RequestError(
-        f"a budget of {_duration(settings.budget_s)} is too short: {len(run_s)} kernels at "
-        f"{len(shortest.clocks_mhz)} clocks take {_duration(shortest.duration_s)} at least"
+        f"{_duration(settings.budget_s)} for the sweep is too short: {len(run_s)} kernels at "
+        f"{len(shortest.clocks_mhz)} clocks take {_duration(shortest.duration_s)} at least; raise --budget"
     )
 
 

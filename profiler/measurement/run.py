@@ -12,7 +12,7 @@ from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.measurement.agreement import Trial, agree_on_plan
 from energyopt.profiler.measurement.budget import SweepPlan
 from energyopt.profiler.measurement.calibration import Calibration, calibrate, heaviest
-from energyopt.profiler.measurement.latency import Locks, SwitchLatency, switch_latency
+from energyopt.profiler.measurement.latency import LOAD_S, SWITCHES, Locks, SwitchLatency, switch_latency
 from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.records import read_calibration, read_latency, read_plan, read_resting
 from energyopt.profiler.measurement.resting import Resting, attend_waits, idle_power, wait_power
@@ -71,13 +71,14 @@ def measure(job: Job, partial: Partial) -> Measured:
     Raises:
         EnergyoptError: a subclass says what cannot be measured or set, and what to do.
     """
+    began_s = job.bench.now_s()
     with _clocks(job) as locks:
         _first_lock(job, locks)
         calibration = _kept(job, partial, "calibration", read_calibration, lambda: _calibrate(job))
         timing = timing_for(job.settings, calibration.tick_s, calibration.averaging_s)
         resting = _kept(job, partial, "resting", read_resting, lambda: _rest(job, calibration, timing))
-        plan = _kept(job, partial, "plan", read_plan, lambda: _plan(job, calibration, timing))
-        job.say(str(plan))
+        plan = _kept(job, partial, "plan", read_plan, lambda: _plan(job, calibration, timing, began_s))
+        job.say(_told(job, plan))
         _soak(job)
         sweep = _sweep(job, partial, locks, plan, calibration.source, resting.wait_power.mean)
         clocks = sweep.run()
@@ -169,10 +170,17 @@ def _rest(job: Job, calibration: Calibration, timing: Timing) -> Resting:
     )
 
 
-def _plan(job: Job, calibration: Calibration, timing: Timing) -> SweepPlan:
+def _told(job: Job, plan: SweepPlan) -> str:
+    simulated = " in simulated time" if job.bench.device.identity.kind == "simulated" else ""
+    return f"{plan}{simulated}"
+
+
+def _plan(job: Job, calibration: Calibration, timing: Timing, began_s: float) -> SweepPlan:
     """What all ranks will measure: fitted to the slowest board and the coarsest tick among them."""
     job.progress("trying each kernel once", 0.0)
-    trial = Trial(calibration=calibration, timing=timing, run_s=_try_kernels(job))
+    run_s = _try_kernels(job)
+    beside_s = job.bench.now_s() - began_s + _soak_s(job.settings) + SWITCHES * LOAD_S
+    trial = Trial(calibration=calibration, timing=timing, run_s=run_s, beside_s=beside_s)
     return agree_on_plan(job.team, job.settings, trial)
 
 
@@ -203,12 +211,17 @@ def _soak(job: Job) -> None:
     job.progress("warming the board", 0.0)
     job.bench.prepare(kernel)
     run_s = job.bench.run(kernel, 1)
-    for _ in range(math.floor(job.settings.soak_s / SOAK_STEP_S)):
+    for _ in range(math.floor(_soak_s(job.settings) / SOAK_STEP_S)):
         job.bench.run(kernel, max(1, math.ceil(SOAK_STEP_S / run_s)))
         after = job.bench.device.state().temperature_c
         if isinstance(after, Absent) or after - before < STABLE_C:
             return
         before = after
+
+
+def _soak_s(settings: Settings) -> float:
+    """The longest warming up, which may take a tenth of a budget, s."""
+    return settings.soak_s if settings.budget_s is None else min(settings.soak_s, settings.budget_s / 10)
 
 
 def _sweep(
