@@ -146,6 +146,13 @@ _Source = Annotated[
 ]
 _Seed = Annotated[int, typer.Option(min=0, help="Of the order of kernels, and of a simulated GPU's noise.")]
 _Restart = Annotated[bool, typer.Option("--restart", help="Throw away what a stopped run has left.")]
+_SiteLock = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOW:HIGH|none",
+        help="Locked clocks that your site had set, to be put back at the end; NVML cannot read them.",
+    ),
+]
 _AllowPartial = Annotated[
     bool, typer.Option("--allow-partial", help="Go on without ranks whose GPU cannot be measured or clocked.")
 ]
@@ -188,6 +195,7 @@ def profile(
     early_stop: _EarlyStop = True,
     energy_source: _Source = SourceName.AUTO,
     seed: _Seed = 0,
+    site_lock_mhz: _SiteLock = None,
     restart: _Restart = False,
     allow_partial: _AllowPartial = False,
     as_json: _Json = False,
@@ -237,6 +245,7 @@ def profile(
         clocks=clocks,
         settings=settings,
         power_limit_w=_positive("--power-limit-w", power_limit_w),
+        site_lock=site_lock_mhz,
         restart=restart,
         allow_partial=allow_partial,
         skip_communication=skip_communication,

@@ -11,5 +11,6 @@ __all__ = [
     "profiling",
     "request",
     "simulation",
+    "site_lock",
     "workloads",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 from energyopt.applier.devices.interface import Device
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.distributed.launch import Launch
+from energyopt.profiler.site_lock import WithSiteLock, parse_site_lock
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.errors import ClockControlError, DeviceError, RequestError
 
@@ -18,19 +19,28 @@ def is_simulated(device: str) -> bool:
     return device.startswith(SIMULATED)
 
 
-def open_board(device: str, launch: Launch | None, *, kernels_on: str) -> Device:
+def open_board(
+    device: str, launch: Launch | None, *, kernels_on: str, site_lock: str | None = None
+) -> Device:
     """The real board that this process measures: its own one of a node's, where several were started.
 
-    Where kernels run on GPUs, torch is imported first: it knows which board each of CUDA's numbers means.
+    Where kernels run on GPUs, torch is imported first: it knows which board each of CUDA's numbers means. A lock
+    that the user names is what the board will be given back with.
 
     Raises:
         DeviceError: no driver, no such board.
         RequestError: no such form, or one board for several processes.
     """
-    from energyopt.applier.devices.nvml import open_nvml
-
+    lock_mhz = parse_site_lock(site_lock)
     if kernels_on == "cuda":
         _import_torch()
+    board = _open_nvml(device, launch)
+    return board if lock_mhz is None else WithSiteLock(board, lock_mhz)
+
+
+def _open_nvml(device: str, launch: Launch | None) -> Device:
+    from energyopt.applier.devices.nvml import open_nvml
+
     local = launch is not None and launch.size > 1
     if device == "auto":
         return open_nvml(str(launch.local_rank) if launch is not None and local else "auto")

@@ -16,6 +16,7 @@ from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.measurement.sweep import Progress
 from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
 from energyopt.profiler.request import Request, digest_of
+from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.communication import communicates, without_communication
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.profiler.workloads.open import load_workload
@@ -54,7 +55,7 @@ def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profil
         bench = open_simulated(request.device, None, request.power_limit_w, request.settings.seed)
     else:
         workload = _for_one_gpu(request, workload)
-        board = open_board(request.device, None, kernels_on=request.kernels_on)
+        board = open_board(request.device, None, kernels_on=request.kernels_on, site_lock=request.site_lock)
         bench = open_torch(
             board, workload, kernels_on=request.kernels_on, local_rank=0, groups=None, peer=None
         )
@@ -68,6 +69,7 @@ def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profil
             progress=voice.progress,
             say=voice.say,
             warn=voice.warn,
+            check_first=refuse_unknown_lock if request.site_lock is None else None,
         )
         return measure_and_write(job, request, request.output, rank=None)
 

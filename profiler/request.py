@@ -20,6 +20,7 @@ class Request:
     device: `auto`, `nvml:UUID`, `nvml:N` or `sim:NAME`.
     kernels_on: `cuda` or `cpu`, where real kernels run.
     clocks: as `clocks.choose_clocks` reads it; `measurement` gets what it gives.
+    site_lock: LOW:HIGH of the lock that the site had set, `none`, or None to find out whether there may be one.
     allow_partial: a rank whose board cannot be measured or clocked helps the others instead of stopping them.
     skip_communication: leave communication kernels out where there are no peers to communicate with.
     """
@@ -32,6 +33,7 @@ class Request:
     clocks: str | None = None
     settings: Settings
     power_limit_w: float | None = None
+    site_lock: str | None = None
     restart: bool = False
     allow_partial: bool = False
     skip_communication: bool = False

@@ -9,9 +9,16 @@ Two stages, two microbatches, 1F1B, wait power 100 W, one GPU per stage. A forwa
 F1 and B0 of stage 0 have 2 s and 1 s to spare. Slowing both: 12.75 s busy, 3450 + 5.25 x 100 = 3975 J.
 """
 
+import ctypes
+import importlib.util
+import shutil
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import pynvml
 import pytest
 
 from energyopt.schemas.frontier import Frontier, FrontierPoint, Option
@@ -170,3 +177,64 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no ../shared/data beside the project")
     return folder.resolve()
+
+
+def _load_fake_boards() -> ModuleType:
+    """tests/fake_nvml/fake_boards.py: with importlib's import mode, tests cannot import a neighbour by name."""
+    path = Path(__file__).with_name("fake_nvml") / "fake_boards.py"
+    spec = importlib.util.spec_from_file_location("fake_boards", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def fake_boards() -> ModuleType:
+    """The module behind `fake_nvml`, for its constants; skips where no C compiler can build the driver."""
+    module = _load_fake_boards()
+    if not any(shutil.which(compiler) for compiler in ("cc", "gcc", "clang")):
+        pytest.skip("no C compiler (cc, gcc or clang) for the fake NVML driver")
+    return module
+
+
+@pytest.fixture(scope="session")
+def fake_nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the driver and its variants are compiled; each worker has its own."""
+    return tmp_path_factory.mktemp("fake-nvml")
+
+
+@pytest.fixture
+def make_fake_nvml(
+    fake_boards: ModuleType, fake_nvml_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Any]]:
+    """`make_fake_nvml(2, "NO_TOTAL_ENERGY")`: two boards behind a driver that lacks a function.
+
+    The real bindings of this process use it until the test ends, as if by an administrator; subprocesses do with
+    `env=fake.env`, with the rights that the tests run with.
+    """
+    made: list[Any] = []
+
+    def make(count: int = 1, *lacking: str) -> Any:
+        library = fake_boards.build(fake_nvml_folder, *lacking)
+        fake = fake_boards.FakeNvml(tmp_path, library, count)
+        made.append(fake)
+        for name, value in fake.variables.items():
+            monkeypatch.setenv(name, value)
+        for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr("energyopt.applier.devices.nvml.rights.may_administer", lambda: True)
+        monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(library)))
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        return fake
+
+    yield make
+    for fake in made:
+        fake.close()
+
+
+@pytest.fixture
+def fake_nvml(make_fake_nvml: Callable[..., Any]) -> Any:
+    """A driver with one A100 at full load; `fake_nvml.boards[0]` changes it (tests/fake_nvml/fake_boards.py)."""
+    return make_fake_nvml()

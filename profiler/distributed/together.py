@@ -23,6 +23,7 @@ from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
 from energyopt.profiler.profiling import Voice, measure_and_write, open_partial, settings_for
 from energyopt.profiler.request import Request
+from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.communication import communicates
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.errors import DeviceError, MeasurementError, RequestError
@@ -53,6 +54,7 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
                 team=team,
                 peers=peers,
                 able=problem is None,
+                check_first=refuse_unknown_lock if request.site_lock is None else None,
             )
             shard = _measure(job, request, launch.rank)
             return _join_shards(request, team, shard, heard)
@@ -120,7 +122,7 @@ def _try_board(request: Request, launch: Launch) -> tuple[Device, DeviceError | 
             return open_simulated(
                 request.device, launch, request.power_limit_w, request.settings.seed
             ).device, None
-        board = open_board(request.device, launch, kernels_on=request.kernels_on)
+        board = open_board(request.device, launch, kernels_on=request.kernels_on, site_lock=request.site_lock)
         check_able(board, sets_clocks=request.clocks != CURRENT)
     except DeviceError as error:
         return BlindDevice(str(error)), error

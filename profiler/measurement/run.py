@@ -36,6 +36,7 @@ class Job:
     """What to measure, where, and with whom.
 
     able: whether this rank's board can be measured; one that cannot still takes part in collectives.
+    check_first: looks at the board under load before anything is set, and may refuse.
     say, warn: receive what the user should read while the run goes on.
     """
 
@@ -48,6 +49,7 @@ class Job:
     team: Team = field(default_factory=Solo)
     peers: Team = field(default_factory=Solo)
     able: bool = True
+    check_first: Callable[[Bench, Kernel], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,7 @@ def _first_lock(job: Job, locks: Locks | None) -> None:
     problem = None
     if locks is not None:
         try:
+            _check_first(job)
             locks.lock(job.settings.clocks_mhz[0])
         except EnergyoptError as error:
             problem = error
@@ -125,6 +128,13 @@ def _first_lock(job: Job, locks: Locks | None) -> None:
             f"rank {', '.join(refused)} may not set clocks, and what only some boards do is no profile: nothing is "
             "left set on this one either"
         )
+
+
+def _check_first(job: Job) -> None:
+    if job.check_first is not None:
+        kernel = heaviest(job.workload.kernels())
+        job.bench.prepare(kernel)
+        job.check_first(job.bench, kernel)
 
 
 def _kept(
