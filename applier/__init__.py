@@ -1,3 +1,3 @@
 """Plan files on their way into training. Loads with the standard library alone."""
 
-__all__ = ["zeus"]
+__all__ = ["devices", "guard", "zeus"]
