@@ -157,7 +157,7 @@ def _print(frontier: "Frontier", as_json: bool) -> None:
 
         output.data(canonical_json(frontier_to_json(frontier)))
         return
-    from energyopt.planner.views.frontier import points_table
+    from energyopt.planner.views.frontier import job_title, points_table
 
     table = points_table(frontier)
-    output.table(table.columns, table.rows, table.title)
+    output.table(table.columns, table.rows, f"{job_title(frontier)}: points")

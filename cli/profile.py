@@ -1,6 +1,8 @@
 """`energyopt profile`: what each kernel of a workload costs at several clocks."""
 
 import re
+import sys
+from contextlib import redirect_stdout
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from energyopt.cli import output
+from energyopt.cli.targets import refuse_overwrite
 from energyopt.schemas.errors import RequestError
 
 if TYPE_CHECKING:
@@ -209,6 +212,7 @@ def profile(
     from energyopt.profiler.measurement.settings import Settings, SourceChoice
     from energyopt.profiler.request import Request
 
+    refuse_overwrite(destination, Path(workload))
     shape = {
         "stages": stages,
         "chunks": chunks,
@@ -229,8 +233,8 @@ def profile(
         windows=windows,
         window_s=_positive("--window-s", window_s),
         warm_up_s=_positive("--warm-up-s", warm_up_s),
-        cool_down_s=cool_down_s,
-        soak_s=soak_s,
+        cool_down_s=_finite("--cool-down-s", cool_down_s),
+        soak_s=_finite("--soak-s", soak_s),
         budget_s=_seconds(budget),
         early_stop=early_stop,
         source=SourceChoice(energy_source.value),
@@ -258,7 +262,8 @@ def _run(request: "Request", as_json: bool) -> None:
     from energyopt.cli.progress import reporting
     from energyopt.profiler.profiling import Voice, run_profile
 
-    with reporting(time_left=True) as progress:
+    # what a user's own code prints is words, not data
+    with reporting(time_left=True) as progress, redirect_stdout(sys.stderr):
         found = run_profile(request, Voice(progress=progress, say=output.say, warn=output.warn))
     if found is not None:
         _print(found, as_json)
@@ -266,8 +271,10 @@ def _run(request: "Request", as_json: bool) -> None:
 
 
 def _print(profile: "Profile", as_json: bool) -> None:
-    from energyopt.planner.views.measured import measured_table, measured_to_json
+    from energyopt.planner.views.measured import measured_table, measured_to_json, unusable
 
+    if (warning := unusable(profile)) is not None:
+        output.warn(warning)
     if as_json:
         from energyopt.schemas.files import canonical_json
 
@@ -288,6 +295,12 @@ def _numbers(flag: str, text: str | None) -> tuple[int, ...] | None:
 def _positive(flag: str, value: float | None) -> float | None:
     if value is not None and not 0 < value < float("inf"):
         raise RequestError(f"{flag} must be a positive number, not {value}")
+    return value
+
+
+def _finite(flag: str, value: float) -> float:
+    if not 0 <= value < float("inf"):
+        raise RequestError(f"{flag} must be 0 or a positive number, not {value}")
     return value
 
 

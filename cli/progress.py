@@ -17,6 +17,9 @@ _FIRST_GUESS = 0.02
 _QUIET_S = 10.0
 """Long work tells its steps no oftener than this where there is no terminal."""
 
+_NO_WORK_S = 0.2
+"""A step of long work that took less was there already, from a run that was stopped."""
+
 
 @contextmanager
 def reporting(*, time_left: bool = False) -> Iterator["Progress"]:
@@ -53,22 +56,36 @@ def _lines() -> "Progress":
 
 
 def _timed_lines() -> "Progress":
-    """A line now and then, with the time left as the share done so far suggests."""
-    start_s = time.monotonic()
+    """A line now and then, with the time left as the work since its start, or since it was taken up, suggests."""
+    pace = _Pace()
     told_s = float("-inf")
 
     def tell(step: str, share: float) -> None:
         nonlocal told_s
         now_s = time.monotonic()
+        left_s = pace.left_s(now_s, share)
         if now_s - told_s < _QUIET_S:
             return
         told_s = now_s
-        left = ""
-        if _FIRST_GUESS < share < 1:
-            left = f", about {_duration((now_s - start_s) * (1 - share) / share)} left"
+        left = "" if left_s is None else f", about {_duration(left_s)} left"
         output.say(f"{step} ({share:.0%} done{left})")
 
     return tell
+
+
+class _Pace:
+    """How fast work goes; preparations, at a share of 0, and steps that were there already do not count."""
+
+    def __init__(self) -> None:
+        self._start_s, self._start, self._before_s = 0.0, 0.0, float("-inf")
+
+    def left_s(self, now_s: float, share: float) -> float | None:
+        """Time that the rest takes, s; None while there is too little to tell from."""
+        if share == 0 or now_s - self._before_s < _NO_WORK_S:
+            self._start_s, self._start = now_s, share
+        self._before_s = now_s
+        done = share - self._start
+        return (now_s - self._start_s) * (1 - share) / done if done > _FIRST_GUESS and share < 1 else None
 
 
 def _duration(seconds: float) -> str:

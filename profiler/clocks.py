@@ -58,11 +58,15 @@ def choose_clocks(text: str | None, supported_mhz: Sequence[int]) -> Clocks:
 def _asked(text: str) -> list[int]:
     if match := _RANGE.fullmatch(text):
         low, high, step = map(int, match.groups())
-        if low > high or step == 0:
-            raise RequestError(f"--clocks {text} is empty: give LOW:HIGH:STEP with LOW <= HIGH and STEP > 0")
+        if not 0 < low <= high or step == 0:
+            raise RequestError(
+                f"--clocks {text} is empty: give LOW:HIGH:STEP with 0 < LOW <= HIGH and STEP > 0"
+            )
         return list(range(high, low - 1, -step))
     if _LIST.fullmatch(text):
-        return [int(one) for one in text.split(",")]
+        asked = [int(one) for one in text.split(",")]
+        if 0 not in asked:
+            return asked
     raise RequestError(
         f"--clocks {text!a} is none of LOW:HIGH:STEP, a list such as 1410,1200, all and current"
     )

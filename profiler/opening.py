@@ -8,7 +8,7 @@ from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.distributed.launch import Launch
 from energyopt.profiler.site_lock import WithSiteLock, parse_site_lock
 from energyopt.profiler.workloads.interface import Workload
-from energyopt.schemas.errors import ClockControlError, DeviceError, RequestError
+from energyopt.schemas.errors import ClockControlError, DeviceError, RequestError, WorkloadError
 
 SIMULATED = "sim:"
 NVML = "nvml:"
@@ -32,6 +32,8 @@ def open_board(
         RequestError: no such form, or one board for several processes.
     """
     lock_mhz = parse_site_lock(site_lock)
+    if device != "auto" and not device.startswith(NVML):
+        raise RequestError(f"--device {device!a} is none of auto, nvml:UUID, nvml:N and sim:NAME")
     if kernels_on == "cuda":
         _import_torch()
     board = _open_nvml(device, launch)
@@ -44,8 +46,6 @@ def _open_nvml(device: str, launch: Launch | None) -> Device:
     local = launch is not None and launch.size > 1
     if device == "auto":
         return open_nvml(str(launch.local_rank) if launch is not None and local else "auto")
-    if not device.startswith(NVML):
-        raise RequestError(f"--device {device!a} is none of auto, nvml:UUID, nvml:N and sim:NAME")
     if local:
         raise RequestError(
             f"--device {device} is one board for all ranks; use auto, which gives each its own"
@@ -99,6 +99,20 @@ def _cuda_number(uuid: str, otherwise: int) -> int:
         if str(getattr(cuda.get_device_properties(number), "uuid", "")) == uuid.removeprefix("GPU-"):
             return number
     return otherwise
+
+
+def check_simulable(workload: Workload) -> None:
+    """Refuse code whose work is not stated: a simulated GPU runs nothing, it computes what the work would cost.
+
+    Raises:
+        WorkloadError: a kernel states neither operations nor bytes.
+    """
+    for kernel in workload.kernels():
+        if kernel.communication is None and kernel.flops == 0 and kernel.memory_bytes == 0:
+            raise WorkloadError(
+                f"{workload.name}: nothing states what {kernel.name} computes and moves, so it is not simulated: "
+                "measure it on a real GPU, or return a Workload whose kernels have flops and memory_bytes"
+            )
 
 
 def check_able(device: Device, *, sets_clocks: bool) -> None:

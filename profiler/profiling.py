@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,16 +11,23 @@ from energyopt.profiler.clocks import CURRENT, choose_clocks
 from energyopt.profiler.distributed.launch import find_launch
 from energyopt.profiler.measurement.partial import Partial, partial_path
 from energyopt.profiler.measurement.profile import profile_of
-from energyopt.profiler.measurement.run import Job, measure
+from energyopt.profiler.measurement.run import Job, Measured, measure
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.measurement.sweep import Progress
-from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
-from energyopt.profiler.request import Request, digest_of
+from energyopt.profiler.opening import (
+    check_able,
+    check_simulable,
+    is_simulated,
+    open_board,
+    open_simulated,
+    open_torch,
+)
+from energyopt.profiler.request import Request, digest_of, ignored_settings
 from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.communication import communicates, without_communication
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.profiler.workloads.open import load_workload
-from energyopt.schemas.errors import RequestError
+from energyopt.schemas.errors import MeasurementError, RequestError
 from energyopt.schemas.files import check_target
 from energyopt.schemas.profile import Profile, write_profile
 
@@ -42,19 +49,25 @@ def run_profile(request: Request, voice: Voice) -> Profile | None:
     """
     check_target(request.output)
     launch = find_launch(os.environ)
+    several = launch if launch is not None and launch.size > 1 else None
     workload = load_workload(request.workload, request.shape)
-    if launch is not None and launch.size > 1:
+    if is_simulated(request.device):
+        check_simulable(workload)
+    if several is None or several.rank == 0:
+        for flag, reason in ignored_settings(request, workload, alone=several is None):
+            voice.warn(f"{flag} is ignored: {reason}")
+    if several is not None:
         from energyopt.profiler.distributed.together import profile_together
 
-        return profile_together(request, workload, launch, voice)
+        return profile_together(request, workload, several, voice)
     return _profile_alone(request, workload, voice)
 
 
 def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profile:
+    workload = _for_one_process(request, workload)
     if is_simulated(request.device):
         bench = open_simulated(request.device, None, request.power_limit_w, request.settings.seed)
     else:
-        workload = _for_one_gpu(request, workload)
         board = open_board(request.device, None, kernels_on=request.kernels_on, site_lock=request.site_lock)
         bench = open_torch(
             board, workload, kernels_on=request.kernels_on, local_rank=0, groups=None, peer=None
@@ -74,11 +87,13 @@ def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profil
         return measure_and_write(job, request, request.output, rank=None)
 
 
-def _for_one_gpu(request: Request, workload: Workload) -> Workload:
+def _for_one_process(request: Request, workload: Workload) -> Workload:
     if not communicates(workload):
         return workload
     if request.skip_communication:
         return without_communication(workload)
+    if is_simulated(request.device):
+        return workload
     raise RequestError(
         f"{workload.name} communicates between {workload.gpus_per_stage} GPUs per stage and this is one process: "
         f"use torchrun with {workload.gpus_per_stage} processes, or leave that out with --skip-communication"
@@ -98,17 +113,32 @@ def settings_for(request: Request, board: Device, voice: Voice) -> Settings:
 def measure_and_write(job: Job, request: Request, output: Path, rank: int | None) -> Profile:
     """Measure what an earlier, stopped run has not, and write the profile; its record then goes."""
     with open_partial(job, request, output) as partial:
-        profile = profile_of(job, measure(job, partial), rank)
+        measured = _measure(job, partial)
+        try:
+            profile = profile_of(job, measured, rank)
+        except MeasurementError:
+            partial.discard()  # the next run is to look again, not to find the same once more
+            raise
         write_profile(output, profile)
         partial.discard()
     return profile
+
+
+def _measure(job: Job, partial: Partial) -> Measured:
+    try:
+        return measure(job, partial)
+    except KeyboardInterrupt:
+        if partial.has_windows:
+            job.say(f"what was measured is kept in {partial.path}: the same command goes on from there")
+        raise
 
 
 def open_partial(job: Job, request: Request, output: Path) -> Partial:
     """The record of this run beside its output, with what an earlier run of the same kind has left in it."""
     path, board = partial_path(output), job.bench.device.identity
     if request.restart:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # where it cannot go, opening it says why
+            path.unlink()
     digest = digest_of(job.workload, job.settings, board, request.kernels_on)
     partial = Partial(path, digest, f"{job.workload.name} on {board.name}")
     if windows := len(partial.all("window")):

@@ -8,6 +8,8 @@ from typing import Any
 
 from energyopt.applier.devices.interface import Identity
 from energyopt.profiler.measurement.settings import Settings
+from energyopt.profiler.opening import is_simulated
+from energyopt.profiler.workloads.communication import communicates
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.files import compact_json
 
@@ -37,6 +39,37 @@ class Request:
     restart: bool = False
     allow_partial: bool = False
     skip_communication: bool = False
+
+
+def ignored_settings(request: Request, workload: Workload, *, alone: bool) -> tuple[tuple[str, str], ...]:
+    """Flags that were given and change nothing, each with the reason.
+
+    alone: whether this is one process, and no launcher's.
+    """
+    simulated = is_simulated(request.device)
+    asked = request.shape.get
+    table = (
+        (
+            "--power-limit-w",
+            request.power_limit_w is not None and not simulated,
+            "real boards keep their limit",
+        ),
+        ("--kernels-on cpu", request.kernels_on == "cpu" and simulated, "a simulated GPU runs no code"),
+        ("--site-lock-mhz", request.site_lock is not None and simulated, "nobody locks a simulated GPU"),
+        ("--allow-partial", request.allow_partial and alone, "one process has no other ranks"),
+        (
+            "--skip-communication",
+            request.skip_communication and not communicates(workload),
+            "nothing communicates",
+        ),
+        ("--comm-sms", bool(asked("comm_sms")) and not workload.variants, "nothing communicates"),
+        (
+            "--sequence-parallel",
+            bool(asked("sequence_parallel")) and workload.settings.get("tp") == 1,
+            "the tensor degree is 1",
+        ),
+    )
+    return tuple((flag, reason) for flag, given, reason in table if given)
 
 
 def digest_of(workload: Workload, settings: Settings, board: Identity, kernels_on: str) -> str:

@@ -1,12 +1,14 @@
 """What a profile run has measured, op by op, with its error bars."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from energyopt.planner.tables import Table
-from energyopt.planner.wording import MISSING, device, percent
+from energyopt.planner.wording import MISSING, device, gpus, percent
 from energyopt.schemas.intervals import half_width
+from energyopt.schemas.ops import OpKind
 
 if TYPE_CHECKING:
     from energyopt.schemas.profile import Profile, ProfileRow
@@ -15,14 +17,14 @@ _COLUMNS = (
     "op",
     "stage",
     "clocks",
-    "highest MHz",
-    "time there s",
+    "top MHz",
+    "time s",
     "+-",
-    "energy there J",
+    "energy J",
     "+-",
-    "least energy J",
-    "at MHz",
-    "time there s",
+    "least J",
+    "its MHz",
+    "its time s",
 )
 
 
@@ -30,8 +32,9 @@ def measured_table(profile: "Profile") -> Table:
     """One line per op: at its highest clock and where its energy is least, with 95 % intervals."""
     meta = profile.metadata
     lines = tuple(_line(rows) for rows in _usable_ops(profile))
+    share = "1 GPU" if meta.gpus_per_stage == 1 else f"1 of the {gpus(meta.gpus_per_stage)} of a stage"
     title = (
-        f"{meta.source or 'profile'} on {device(meta.device_name, meta.device_kind)}, per op on 1 GPU, "
+        f"{meta.source or 'profile'} on {device(meta.device_name, meta.device_kind)}, per op on {share}, "
         f"{meta.scope}; wait power {meta.wait_power_w:.1f} W; +- is half the 95 % interval"
     )
     return Table(title=title, columns=_COLUMNS, rows=lines)
@@ -48,6 +51,17 @@ def measured_to_json(profile: "Profile") -> dict[str, Any]:
     }
 
 
+def unusable(profile: "Profile") -> str | None:
+    """How many rows must not be used, and why most of them; None where all may."""
+    reasons = Counter(row.invalid for row in profile.rows if row.invalid is not None)
+    if not reasons:
+        return None
+    reason, _ = reasons.most_common(1)[0]
+    return (
+        f"{reasons.total()} of {len(profile.rows)} rows must not be used, the most of them because: {reason}"
+    )
+
+
 def _usable_ops(profile: "Profile") -> list[list["ProfileRow"]]:
     """The usable rows of each op, highest clock first."""
     found: dict[tuple[str, int, int], list[ProfileRow]] = {}
@@ -55,7 +69,11 @@ def _usable_ops(profile: "Profile") -> list[list["ProfileRow"]]:
         if row.level == "op" and row.invalid is None:
             stage, chunk = (-1 if one is None else one for one in (row.stage, row.chunk))
             found.setdefault((row.op, stage, chunk), []).append(row)
-    return [rows for _, rows in sorted(found.items(), key=lambda item: (item[0][1], item[0][2], item[0][0]))]
+    return [rows for _, rows in sorted(found.items(), key=lambda item: _place(*item[0]))]
+
+
+def _place(op: str, stage: int, chunk: int) -> tuple[int, int, int]:
+    return stage, chunk, list(OpKind).index(OpKind(op))
 
 
 def _line(rows: Sequence["ProfileRow"]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ class BlindDevice:
 
     def __init__(self, reason: str) -> None:
         self._absent = Absent(reason)
-        self.identity = Identity(name="unknown", uuid="none", kind="nvml")
+        self.identity = Identity(name="unknown", uuid="none", kind="none")
         self.capabilities = Capabilities(
             energy_counter=reason,
             power=reason,

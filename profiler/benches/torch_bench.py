@@ -83,7 +83,7 @@ class TorchBench:
             step = kernel.prepare(self._place)
             step()
             self._runner.settle()
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an exit of a user's code is a failure of the kernel
             raise self._failure(kernel, error) from error
         self._prepared = (kernel.name, step)
 
@@ -96,7 +96,7 @@ class TorchBench:
         def step() -> None:
             try:
                 prepared()
-            except Exception as error:  # told apart here from what a poll raises
+            except (Exception, SystemExit) as error:  # told apart here from what a poll raises
                 raise self._failure(kernel, error) from error
 
         try:
@@ -133,7 +133,7 @@ class TorchBench:
         if self._place.device.type == "cuda":
             self._place.torch.cuda.empty_cache()  # blocks of other sizes would fragment what is free
 
-    def _failure(self, kernel: Kernel, error: Exception) -> EnergyoptError:
+    def _failure(self, kernel: Kernel, error: Exception | SystemExit) -> EnergyoptError:
         if isinstance(error, EnergyoptError):
             return error
         if isinstance(error, MemoryError | self._place.torch.OutOfMemoryError):

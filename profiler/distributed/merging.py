@@ -52,8 +52,8 @@ def merge(shards: Sequence[Profile], names: Sequence[str]) -> Merged:
         for row in shard.rows:
             rows.setdefault(_key(row), []).append(row)
     merged = tuple(_merged(found, wait_w, peers) for found in rows.values())
-    warnings = _warnings(shards, names)
-    return Merged(profile=Profile(metadata=_metadata(shards, wait_w), rows=merged), warnings=warnings)
+    profile = Profile(metadata=_metadata(shards, wait_w), rows=merged)
+    return Merged(profile=profile, warnings=_warnings(shards))
 
 
 def _check_same(first: ProfileMetadata, other: ProfileMetadata, first_name: str, name: str) -> None:
@@ -177,8 +177,8 @@ def _metadata(shards: Sequence[Profile], wait_w: float) -> ProfileMetadata:
     )
 
 
-def _warnings(shards: Sequence[Profile], names: Sequence[str]) -> tuple[str, ...]:
-    drivers = {shard.metadata.driver for shard in shards}
+def _warnings(shards: Sequence[Profile]) -> tuple[str, ...]:
+    drivers = sorted({str(shard.metadata.driver) for shard in shards})
     if len(drivers) < 2:
         return ()
-    return (f"{', '.join(names)} were measured under different drivers: {', '.join(map(str, drivers))}",)
+    return (f"the ranks were measured under different drivers: {', '.join(drivers)}",)

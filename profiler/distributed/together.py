@@ -16,18 +16,21 @@ from energyopt.profiler.distributed.groups import ProcessGroups
 from energyopt.profiler.distributed.launch import Launch
 from energyopt.profiler.distributed.merging import merge
 from energyopt.profiler.distributed.placement import Placement, part_of, place
-from energyopt.profiler.distributed.torch_team import TorchTeam, join, leave
+from energyopt.profiler.distributed.torch_team import TorchTeam, ended_by_signals, join, leave
 from energyopt.profiler.distributed.waiting import Peer
-from energyopt.profiler.measurement.run import Job, assist
+from energyopt.profiler.measurement.agreement import AgreedError, agree_to_go_on
+from energyopt.profiler.measurement.partial import Partial
+from energyopt.profiler.measurement.profile import profile_of
+from energyopt.profiler.measurement.run import Job, SetAsideError, assist, attend_first_lock, measure
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
-from energyopt.profiler.profiling import Voice, measure_and_write, open_partial, settings_for
+from energyopt.profiler.profiling import Voice, open_partial, settings_for
 from energyopt.profiler.request import Request
 from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.communication import communicates
 from energyopt.profiler.workloads.interface import Workload
-from energyopt.schemas.errors import DeviceError, MeasurementError, RequestError
-from energyopt.schemas.profile import Profile, read_profile, write_profile
+from energyopt.schemas.errors import DeviceError, EnergyoptError, RequestError
+from energyopt.schemas.profile import Level, Profile, read_profile, write_profile
 
 
 def profile_together(request: Request, workload: Workload, launch: Launch, voice: Voice) -> Profile | None:
@@ -40,9 +43,10 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
         raise RequestError("--skip-communication is for one process alone; these ranks can communicate")
     placement = place(launch.rank, launch.size, workload)
     heard = _voice_of(launch.rank, voice)
-    with _joined():
-        team, peers = _teams(launch, workload, placement)
-        board, problem = _board(request, launch, team)
+    with _joined(), _naming(launch.rank):
+        with ended_by_signals():
+            team, peers = _teams(launch, workload, placement)
+        board, able = _board(request, launch, team)
         with closing(_bench(request, workload, launch, board)) as bench:
             job = Job(
                 bench=bench,
@@ -53,11 +57,11 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
                 warn=heard.warn,
                 team=team,
                 peers=peers,
-                able=problem is None,
+                able=able,
+                allow_partial=request.allow_partial,
                 check_first=refuse_unknown_lock if request.site_lock is None else None,
             )
-            shard = _measure(job, request, launch.rank)
-            return _join_shards(request, team, shard, heard)
+            return _measure(job, request, launch.rank)
 
 
 @contextmanager
@@ -67,6 +71,17 @@ def _joined() -> Iterator[None]:
         yield
     finally:
         leave()
+
+
+@contextmanager
+def _naming(rank: int) -> Iterator[None]:
+    """An error that not all ranks agreed on says whose it is."""
+    try:
+        yield
+    except AgreedError:
+        raise
+    except EnergyoptError as error:
+        raise type(error)(f"rank {rank}: {error}") from error
 
 
 def _voice_of(rank: int, voice: Voice) -> Voice:
@@ -94,57 +109,53 @@ def _teams(launch: Launch, workload: Workload, placement: Placement) -> tuple[To
     return everyone, TorchTeam(placement.peers, mine)
 
 
-def _board(request: Request, launch: Launch, team: TorchTeam) -> tuple[Device, str | None]:
-    """This rank's board, or one that tells nothing where the request allows that; all ranks agree to go on.
+def _board(request: Request, launch: Launch, team: TorchTeam) -> tuple[Device, bool]:
+    """This rank's board, and whether it can be used; where not, it tells nothing and the others go on without.
 
     Raises:
-        DeviceError: this rank's board cannot be used.
-        MeasurementError: another rank's cannot.
+        AgreedError: a board cannot be used and the request does not allow to go on, or none can.
     """
-    board, failure = _try_board(request, launch)
-    problems = team.gather(None if failure is None else str(failure))
-    failed = [f"rank {rank}: {problem}" for rank, problem in enumerate(problems) if problem is not None]
-    if not failed:
-        return board, None
-    if len(failed) == team.size or not request.allow_partial:
-        if failure is not None:
-            raise failure
-        more = f" (and {len(failed) - 1} more ranks)" if len(failed) > 1 else ""
-        raise MeasurementError(
-            f"{failed[0]}{more}; nothing was set or measured; --allow-partial goes on without it"
-        )
-    return board, problems[team.rank]
+    board, problem = _try_board(request, launch)
+    agree_to_go_on(team, problem, allow_partial=request.allow_partial)
+    return board, problem is None
 
 
-def _try_board(request: Request, launch: Launch) -> tuple[Device, DeviceError | None]:
+def _try_board(request: Request, launch: Launch) -> tuple[Device, str | None]:
+    if is_simulated(request.device):
+        return _open_simulated(request, launch).device, None
+    board = None
     try:
-        if is_simulated(request.device):
-            return open_simulated(
-                request.device, launch, request.power_limit_w, request.settings.seed
-            ).device, None
         board = open_board(request.device, launch, kernels_on=request.kernels_on, site_lock=request.site_lock)
         check_able(board, sets_clocks=request.clocks != CURRENT)
     except DeviceError as error:
-        return BlindDevice(str(error)), error
+        if board is not None:
+            board.close()
+        return BlindDevice(str(error)), str(error)
     return board, None
+
+
+def _open_simulated(request: Request, launch: Launch) -> Bench:
+    return open_simulated(request.device, launch, request.power_limit_w, request.settings.seed)
 
 
 def _bench(request: Request, workload: Workload, launch: Launch, board: Device) -> Bench:
     if is_simulated(request.device):
-        return open_simulated(request.device, launch, request.power_limit_w, request.settings.seed)
+        return _open_simulated(request, launch)
     import torch
     import torch.distributed as dist
 
     cuda = request.kernels_on == "cuda"
     where = torch.device("cuda", launch.local_rank) if cuda else torch.device("cpu")
-    group: Any = dist.new_group(backend="nccl" if cuda else "gloo")
+    with ended_by_signals():
+        group: Any = dist.new_group(backend="nccl" if cuda else "gloo")
+        groups = ProcessGroups(workload, launch.size, cuda=cuda)
     peer = Peer(launch.rank, launch.size, group, device=where)
     return open_torch(
         board,
         workload,
         kernels_on=request.kernels_on,
         local_rank=launch.local_rank,
-        groups=ProcessGroups(workload, launch.size, cuda=cuda),
+        groups=groups,
         peer=peer if peer.exists else None,
     )
 
@@ -156,17 +167,36 @@ def _common_settings(request: Request, board: Device, team: TorchTeam, voice: Vo
         one for one in team.gather(None if settings is None else list(settings.clocks_mhz)) if one is not None
     ]
     if any(one != lists[0] for one in lists):
-        raise MeasurementError("the ranks' boards support different clocks; name common ones with --clocks")
+        raise AgreedError("the ranks' boards support different clocks; name common ones with --clocks")
     return replace(request.settings, clocks_mhz=tuple(lists[0]))
 
 
 def _measure(job: Job, request: Request, rank: int) -> Profile | None:
+    """Measure and join; what this rank has measured is kept until the whole profile is written."""
     path = shard_path(request.output, rank)
-    if job.able:
-        return measure_and_write(job, request, path, rank)
     with open_partial(job, request, path) as partial:
-        assist(job, partial)
+        shard = _shard(job, partial, rank)
+        content = None
+        if shard is not None:
+            write_profile(path, shard)
+            content = base64.b64encode(path.read_bytes()).decode()
+        profile = _join_shards(job, request.output, content)
+        job.team.gather(None)
         partial.discard()
+    return profile
+
+
+def _shard(job: Job, partial: Partial, rank: int) -> Profile | None:
+    """What this rank measured; None where it only helped the others."""
+    if not job.able:
+        attend_first_lock(job)
+        assist(job, partial)
+        return None
+    try:
+        return profile_of(job, measure(job, partial), rank)
+    except SetAsideError as error:
+        job.warn(f"this GPU is left out: {error}")
+    assist(replace(job, able=False), partial)
     return None
 
 
@@ -175,20 +205,24 @@ def shard_path(output: Path, rank: int) -> Path:
     return output.with_name(f"{output.stem}.rank{rank}{output.suffix}")
 
 
-def _join_shards(request: Request, team: TorchTeam, shard: Profile | None, voice: Voice) -> Profile | None:
+def _join_shards(job: Job, output: Path, content: str | None) -> Profile | None:
     """Send the shards to rank 0, which merges them: nodes need no common file system."""
-    content = None
-    if shard is not None:
-        content = base64.b64encode(shard_path(request.output, team.rank).read_bytes()).decode()
-    contents = team.gather(content)
-    if team.rank != 0:
+    contents = job.team.gather(content)
+    if job.team.rank != 0:
         return None
     present = [(rank, one) for rank, one in enumerate(contents) if one is not None]
     merged = merge([_decode(one) for _, one in present], [f"rank {rank}" for rank, _ in present])
-    for warning in merged.warnings:
-        voice.warn(warning)
-    write_profile(request.output, merged.profile)
+    for warning in (*merged.warnings, *_lacking(job, merged.profile)):
+        job.warn(warning)
+    write_profile(output, merged.profile)
     return merged.profile
+
+
+def _lacking(job: Job, profile: Profile) -> Iterator[str]:
+    """Stages whose ranks were all left out."""
+    measured = {row.stage for row in profile.rows if row.level is Level.OP}
+    if missing := sorted({*range(job.workload.stages)} - measured):
+        yield f"no rank could measure stage {', '.join(map(str, missing))}: the profile holds nothing of it"
 
 
 def _decode(content: str) -> Profile:

@@ -1,7 +1,11 @@
 """A team over torch.distributed's gloo, on CPUs, whatever the GPUs can."""
 
 import json
-from collections.abc import Callable
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -9,6 +13,8 @@ from energyopt.schemas.errors import MeasurementError
 
 ANSWER_WITHIN = timedelta(minutes=20)
 """A rank may be this far behind, measuring, before the others give it up."""
+
+_PAUSE_S = 1e-3
 
 Result = TypeVar("Result")
 
@@ -21,7 +27,26 @@ def join(timeout: timedelta = ANSWER_WITHIN) -> None:
     """
     import torch.distributed as dist
 
-    _asking(lambda: dist.init_process_group("cpu:gloo", timeout=timeout))
+    with ended_by_signals():
+        _asking(lambda: dist.init_process_group("cpu:gloo", timeout=timeout))
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """While ranks meet, a signal ends this one at once: there are no clocks to give back yet.
+
+    Torch waits for the others in code that Python's handlers cannot interrupt. A rank that failed would else keep
+    them for as long as the launcher is patient, half a minute with torchrun.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in earlier.items():
+            signal.signal(one, handler)
 
 
 def leave() -> None:
@@ -52,12 +77,19 @@ class TorchTeam:
         import torch.distributed as dist
 
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(content)]), group=self._group)
+        _await(dist.all_gather(lengths, torch.tensor([len(content)]), group=self._group, async_op=True))
         longest = max(int(length) for length in lengths)
         mine = torch.frombuffer(bytearray(content.ljust(longest)), dtype=torch.uint8)
         texts = [torch.empty_like(mine) for _ in range(self.size)]
-        dist.all_gather(texts, mine, group=self._group)
+        _await(dist.all_gather(texts, mine, group=self._group, async_op=True))
         return [json.loads(bytes(text.numpy()).rstrip()) for text in texts]
+
+
+def _await(work: Any) -> None:
+    """Wait in short sleeps: between them a signal is acted on, and a rank that is stopped gives its clocks back."""
+    while not work.is_completed():
+        time.sleep(_PAUSE_S)
+    work.wait()
 
 
 def _asking(action: Callable[[], Result]) -> Result:

@@ -12,6 +12,33 @@ from energyopt.schemas.errors import MeasurementError
 from energyopt.schemas.profile import EnergySource
 
 
+class AgreedError(MeasurementError):
+    """All ranks raise it, with one text that names the rank at fault."""
+
+
+def agree_to_go_on(
+    team: Team, problem: str | None, *, able: bool = True, allow_partial: bool = False
+) -> None:
+    """Go on if no rank has a problem, or if not all have one and the user allows that.
+
+    Args:
+        team: all ranks.
+        problem: why this rank's board cannot be measured or clocked, if so.
+        able: whether this rank's board counts: one that was given up earlier does not.
+        allow_partial: whether ranks without such a problem may measure without those that have one.
+
+    Raises:
+        AgreedError: no rank goes on.
+    """
+    found = team.gather([able, problem])
+    failed = [f"rank {rank}: {one}" for rank, (_, one) in enumerate(found) if one is not None]
+    if not failed or (allow_partial and any(counts and one is None for counts, one in found)):
+        return
+    more = f" (and {len(failed) - 1} more ranks)" if len(failed) > 1 else ""
+    advice = "" if allow_partial else "; --allow-partial goes on without such ranks"
+    raise AgreedError(f"{failed[0]}{more}; all ranks stop and nothing is left set{advice}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What one rank knows before the sweep.

@@ -5,7 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from energyopt.profiler.measurement.calibration import Calibration
-from energyopt.profiler.measurement.settings import LEAST_TICKS, TICKS_PER_WINDOW, Settings, Timing
+from energyopt.profiler.measurement.settings import (
+    LEAST_TICKS,
+    SHORTEST_WINDOW_S,
+    TICKS_PER_WINDOW,
+    Settings,
+    Timing,
+)
+from energyopt.profiler.measurement.statistics import DRIFT, NORMAL_QUANTILE
 from energyopt.profiler.measurement.window import FEWEST_REPEATS
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.intervals import half_width
@@ -13,6 +20,10 @@ from energyopt.schemas.intervals import half_width
 FEWEST_CLOCKS = 4
 PREPARE_S = 0.02
 """Time to allocate a kernel's tensors, about."""
+
+LEAST_NOISE = 0.004
+"""Relative standard deviation from window to window that a pilot run cannot show: a board at its power limit, where
+the pilot runs, has a constant power, and speed differs from run to run."""
 
 _LADDER = ((5, 10), (4, 8), (3, 7), (3, 5), (2, 5))
 """Windows behind a row, and ticks in a window: from the default down to the least that still gives an error bar."""
@@ -22,6 +33,7 @@ _LADDER = ((5, 10), (4, 8), (3, 7), (3, 5), (2, 5))
 class SweepPlan:
     """What will be measured, how long that takes and how well it will be known.
 
+    window_error: standard deviation of the energy that one window gives, relative, as far as it can be foreseen.
     expected_error: half the 95 % interval of one kernel's energy, relative.
     """
 
@@ -29,6 +41,7 @@ class SweepPlan:
     windows: int
     timing: Timing
     duration_s: float
+    window_error: float
     expected_error: float | None
 
     def __str__(self) -> str:
@@ -68,7 +81,7 @@ def plan_sweep(
         return whole
     shortest = whole
     for clocks, windows, ticks in _choices(clocks_mhz, settings):
-        window_s = settings.window_s or ticks * timing.tick_s
+        window_s = settings.window_s or max(ticks * timing.tick_s, SHORTEST_WINDOW_S)
         shorter = replace(timing, window_s=max(window_s, LEAST_TICKS * timing.tick_s))
         shortest = _plan(clocks, windows, shorter, calibration, run_s)
         if shortest.duration_s <= settings.budget_s:
@@ -116,12 +129,15 @@ def _plan(
     calibration: Calibration,
     run_s: Mapping[str, float],
 ) -> SweepPlan:
+    error = _window_error(timing, calibration)
+    half = half_width(error, windows)
     return SweepPlan(
         clocks_mhz=clocks_mhz,
         windows=windows,
         timing=timing,
         duration_s=sweep_s(len(clocks_mhz), windows, timing, run_s),
-        expected_error=half_width(_window_error(timing, calibration), windows),
+        window_error=error,
+        expected_error=None if half is None else math.hypot(half, NORMAL_QUANTILE * DRIFT),
     )
 
 
@@ -129,7 +145,7 @@ def _window_error(timing: Timing, calibration: Calibration) -> float:
     """Relative standard deviation of one window: the board's noise, and how well its ends are timed."""
     noise = calibration.power_noise * math.sqrt(calibration.noise_span_s / timing.window_s)
     ends = timing.fine_s / math.sqrt(6) / max(timing.window_s - timing.tick_s, timing.tick_s)
-    return math.hypot(noise, ends)
+    return math.hypot(max(noise, LEAST_NOISE), ends)
 
 
 def _duration(seconds: float) -> str:

@@ -10,12 +10,16 @@ from functools import reduce
 from operator import or_
 from statistics import fmean, median
 
-from energyopt.profiler.measurement.statistics import Reading, total
+from energyopt.applier.devices.interface import Throttle
+from energyopt.profiler.measurement.statistics import DRIFT, Reading, total
 from energyopt.profiler.measurement.window import Window
 from energyopt.profiler.workloads.interface import Kernel, KernelUse, PartitionUse, Workload, WorkloadOp
 from energyopt.schemas.profile import EnergySource, Level, ProfileRow
 
 SEQUENTIAL = "sequential"
+CAPPED_DRIFT = DRIFT / 2
+"""At the power limit the speed drifts, and the energy with it: by half as much, for power rises with about the
+square of the clock."""
 Windows = Mapping[tuple[str, int], list[Window]]  # by kernel name and clock
 
 
@@ -143,11 +147,24 @@ class _Maker:
 
 
 def _times(windows: list[Window]) -> dict[int, Reading]:
-    return {one.round: Reading(one.time_s) for one in windows}
+    return {
+        one.round: Reading(one.time_s, drift=CAPPED_DRIFT * one.time_s if _is_capped(one) else 0.0)
+        for one in windows
+    }
 
 
 def _energies(windows: list[Window]) -> dict[int, Reading]:
-    return {one.round: Reading(one.energy_j or 0.0, one.energy_error_j or 0.0) for one in windows}
+    return {one.round: _energy(one) for one in windows}
+
+
+def _energy(window: Window) -> Reading:
+    energy_j = window.energy_j or 0.0
+    drift = CAPPED_DRIFT if _is_capped(window) else DRIFT
+    return Reading(energy_j, window.energy_error_j or 0.0, drift * energy_j)
+
+
+def _is_capped(window: Window) -> bool:
+    return bool(Throttle(window.throttle or 0) & Throttle.SW_POWER_CAP)
 
 
 def _conditions(windows: list[Window]) -> dict[str, float | int | None]:

@@ -4,26 +4,32 @@ Below the clock of least effective energy (energy - wait power x time) an op get
 plan would choose it: measuring further down is time lost.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
+from energyopt.profiler.measurement.statistics import Reading
+
 CLEARLY = 0.005
+SURE = 4.0
+"""How many standard errors a difference must have: the least of many values is low by chance already."""
 IN_A_ROW = 3
 
 
-def has_turned(effective_j: Sequence[float], relative_error: float | None) -> bool:
-    """Whether the last clocks are all clearly above the least: by more than the error, and by half a percent.
+def has_turned(effective_j: Sequence[Reading]) -> bool:
+    """Whether the last clocks are all clearly above the least: by half a percent, and by more than chance makes.
 
     Args:
-        effective_j: effective energies of one op, from the highest clock down, J.
-        relative_error: half the 95 % interval of such a value, relative; None where it is not known.
+        effective_j: effective energies of one op, from the highest clock down, with their standard errors, J.
     """
     if len(effective_j) <= IN_A_ROW:
         return False
-    least_j = min(effective_j)
-    margin_j = max(CLEARLY, 1.5 * (relative_error or 0.0)) * abs(least_j)
-    return all(one > least_j + margin_j for one in effective_j[-IN_A_ROW:])
+    least = min(effective_j, key=lambda one: one.value)
+    return all(
+        one.value - least.value > max(CLEARLY * abs(least.value), SURE * math.hypot(one.error, least.error))
+        for one in effective_j[-IN_A_ROW:]
+    )
 
 
-def all_turned(effective_j: Mapping[object, Sequence[float]], relative_error: float | None) -> bool:
+def all_turned(effective_j: Mapping[object, Sequence[Reading]]) -> bool:
     """Whether every op has turned."""
-    return all(has_turned(values, relative_error) for values in effective_j.values())
+    return all(has_turned(values) for values in effective_j.values())

@@ -7,7 +7,7 @@ of a window is known to about (how well the edges are timed) / (time between the
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, stdev
+from statistics import stdev
 
 from energyopt.profiler.measurement.samples import Samples
 from energyopt.schemas.profile import EnergySource
@@ -34,25 +34,39 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A moment at which the counter advanced: it lies within +-gap_s/2 of time_s."""
+    """A moment at which the counter advanced to this value: it lies within +-gap_s/2 of time_s."""
 
     time_s: float
     energy_j: float
     gap_s: float
 
 
-def edges_of(samples: Samples) -> list[Edge]:
-    """The counter's advances, in order."""
-    return [
-        Edge((before[0] + after[0]) / 2, after[1], after[0] - before[0])
-        for before, after in pairwise(samples.energy_j)
-        if after[1] != before[1]
-    ]
+def edges_of(samples: Samples, tick_s: float = math.inf) -> list[Edge]:
+    """The counter's advances, in order.
+
+    Between two looks that lie several ticks apart the last advance is at most one tick old: the middle between the
+    looks would date it too early.
+    """
+    edges = []
+    for before, after in pairwise(samples.energy_j):
+        if after[1] != before[1]:
+            gap_s = min(after[0] - before[0], tick_s)
+            edges.append(Edge(after[0] - gap_s / 2, after[1], gap_s))
+    return edges
 
 
-def mean_power(samples: Samples, source: EnergySource, power_limit_w: float | None) -> Power | Rejected:
-    """The mean power of a window, or why it cannot be known."""
-    found = _from_counter(samples) if source is EnergySource.COUNTER else _from_power(samples)
+def mean_power(
+    samples: Samples, source: EnergySource, power_limit_w: float | None, tick_s: float = math.inf
+) -> Power | Rejected:
+    """The mean power of a window, or why it cannot be known.
+
+    Args:
+        samples: what was seen.
+        source: which readings to use.
+        power_limit_w: the board's limit, None where it is not known.
+        tick_s: time between two advances of the counter, where it is known.
+    """
+    found = _from_counter(samples, tick_s) if source is EnergySource.COUNTER else _from_power(samples)
     if isinstance(found, Rejected):
         return found
     if found.power_w <= 0:
@@ -64,10 +78,10 @@ def mean_power(samples: Samples, source: EnergySource, power_limit_w: float | No
     return found
 
 
-def _from_counter(samples: Samples) -> Power | Rejected:
+def _from_counter(samples: Samples, tick_s: float) -> Power | Rejected:
     if any(after[1] < before[1] for before, after in pairwise(samples.energy_j)):
         return Rejected("the energy counter went back: the driver restarted it")
-    edges = edges_of(samples)
+    edges = edges_of(samples, tick_s)
     if len(edges) < FEWEST_EDGES:
         lost = f" ({_most_lost(samples)})" if samples.lost and not samples.energy_j else ""
         return Rejected(f"the energy counter advanced {len(edges)} times in the window{lost}")
@@ -112,8 +126,3 @@ def integral_j(readings: list[tuple[float, float]]) -> float:
 
 def _most_lost(samples: Samples) -> str:
     return max(samples.lost, key=lambda reason: samples.lost[reason])
-
-
-def mean_reading(samples: Samples) -> float | None:
-    """The plain mean of the power readings, W."""
-    return fmean(power for _, power in samples.power_w) if samples.power_w else None

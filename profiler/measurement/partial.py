@@ -1,7 +1,8 @@
 """What a run has measured so far, kept beside its output, so that one that was stopped goes on where it was.
 
 One JSON object per line: a header with the digest of everything that decides the measurement, then what was found,
-as it was found. A last line that was cut short is dropped.
+as it was found. A last line that was cut short is dropped. What comes before the first window is found again in
+seconds, so a record without one binds nobody: it goes when its run ends, and stands in no other run's way.
 """
 
 import json
@@ -17,6 +18,7 @@ from energyopt.schemas.files import compact_json
 
 FORMAT = "energyopt-profile-partial"
 SCHEMA_VERSION = 1
+WINDOW = "window"
 
 
 def partial_path(output: Path) -> Path:
@@ -40,6 +42,7 @@ class Partial:
         """
         self.path = path
         self.records: list[dict[str, Any]] = []
+        self.has_windows = False
         header = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
@@ -51,21 +54,28 @@ class Partial:
             if path.exists() and path.stat().st_size:
                 self._resume(header)
             else:
-                path.write_text(compact_json(header) + "\n", encoding="utf-8")
+                self._begin(header)
             self._file = path.open("a", encoding="utf-8")
         except OSError as error:
             raise MeasurementError(f"cannot write {path}: {error.strerror}") from error
+
+    def _begin(self, header: dict[str, Any]) -> None:
+        self.path.write_text(compact_json(header) + "\n", encoding="utf-8")
 
     def _resume(self, header: dict[str, Any]) -> None:
         found, length = _complete_lines(self.path)
         if not found or found[0].get("format") != FORMAT:
             raise MeasurementError(f"{self.path} is no record of this tool; move it away, or give another -o")
         if found[0].get("digest") != header["digest"]:
+            if not _worth_keeping(found):
+                self._begin(header)
+                return
             raise MeasurementError(
                 f"{self.path} holds an unfinished run of something else ({found[0].get('what')}); finish that one, "
                 "give another -o, or add --restart to throw it away"
             )
         self.records = found[1:]
+        self.has_windows = _worth_keeping(found)
         os.truncate(self.path, length)
 
     def add(self, kind: str, value: dict[str, Any]) -> None:
@@ -77,6 +87,7 @@ class Partial:
         try:
             self._file.write(compact_json({"kind": kind, "value": value}) + "\n")
             self._file.flush()
+            self.has_windows = self.has_windows or kind == WINDOW
         except OSError as error:
             raise MeasurementError(
                 f"cannot write {self.path}: {error.strerror}; what was measured before is kept there"
@@ -98,11 +109,17 @@ class Partial:
     ) -> None:
         with suppress(OSError):
             self._file.close()
+            if not self.has_windows:
+                self.path.unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Remove the record: its output is complete."""
         self._file.close()
         self.path.unlink(missing_ok=True)
+
+
+def _worth_keeping(records: list[dict[str, Any]]) -> bool:
+    return any(one.get("kind") == WINDOW for one in records)
 
 
 def _complete_lines(path: Path) -> tuple[list[dict[str, Any]], int]:

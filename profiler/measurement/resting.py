@@ -7,7 +7,7 @@ from energyopt.profiler.benches.interface import Bench, Poll
 from energyopt.profiler.measurement.calibration import Calibration
 from energyopt.profiler.measurement.estimation import Rejected, mean_power
 from energyopt.profiler.measurement.settings import TICKS_PER_WINDOW, Timing
-from energyopt.profiler.measurement.statistics import Estimate, Reading, estimate
+from energyopt.profiler.measurement.statistics import DRIFT, Estimate, Reading, estimate
 from energyopt.profiler.measurement.window import recorder_for
 from energyopt.schemas.errors import MeasurementError
 
@@ -61,11 +61,11 @@ def _resting(
     for number in range(WINDOWS):
         recorder = recorder_for(bench, timing, window_s, calibration.source)
         rest(window_s, recorder)
-        power = mean_power(recorder.samples, calibration.source, limit_w)
+        power = mean_power(recorder.samples, calibration.source, limit_w, timing.tick_s)
         if isinstance(power, Rejected):
             reason = power.reason
         else:
-            readings[number] = Reading(power.power_w, power.error_w)
+            readings[number] = Reading(power.power_w, power.error_w, DRIFT * power.power_w)
     if not readings:
         raise MeasurementError(f"the {what} power cannot be measured: {reason}")
     return estimate(readings)

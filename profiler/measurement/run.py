@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from energyopt.applier.devices.interface import Absent
-from energyopt.applier.guard.hold import guarded_clocks
+from energyopt.applier.guard.hold import HeldClocks, guarded_clocks
 from energyopt.profiler.benches.interface import Bench
-from energyopt.profiler.measurement.agreement import Trial, agree_on_plan
+from energyopt.profiler.measurement.agreement import Trial, agree_on_plan, agree_to_go_on
 from energyopt.profiler.measurement.budget import SweepPlan
 from energyopt.profiler.measurement.calibration import Calibration, calibrate, heaviest
 from energyopt.profiler.measurement.latency import LOAD_S, SWITCHES, Locks, SwitchLatency, switch_latency
@@ -36,6 +36,7 @@ class Job:
     """What to measure, where, and with whom.
 
     able: whether this rank's board can be measured; one that cannot still takes part in collectives.
+    allow_partial: whether ranks go on without those whose clocks cannot be set.
     check_first: looks at the board under load before anything is set, and may refuse.
     say, warn: receive what the user should read while the run goes on.
     """
@@ -49,6 +50,7 @@ class Job:
     team: Team = field(default_factory=Solo)
     peers: Team = field(default_factory=Solo)
     able: bool = True
+    allow_partial: bool = False
     check_first: Callable[[Bench, Kernel], None] | None = None
 
 
@@ -65,17 +67,22 @@ class Measured:
     windows: Mapping[tuple[str, int], list[Window]]
 
 
+class SetAsideError(MeasurementError):
+    """This rank cannot measure, and the others do so without it."""
+
+
 def measure(job: Job, partial: Partial) -> Measured:
     """Measure everything that the record does not hold yet.
 
     Clocks are given back however this ends.
 
     Raises:
+        SetAsideError: this rank's clocks cannot be set and the others go on; it can still `assist` them.
         EnergyoptError: a subclass says what cannot be measured or set, and what to do.
     """
     began_s = job.bench.now_s()
-    with _clocks(job) as locks:
-        _first_lock(job, locks)
+    with ExitStack() as stack:
+        locks = _first_lock(job, stack)
         calibration = _kept(job, partial, "calibration", read_calibration, lambda: _calibrate(job))
         timing = timing_for(job.settings, calibration.tick_s, calibration.averaging_s)
         resting = _kept(job, partial, "resting", read_resting, lambda: _rest(job, calibration, timing))
@@ -97,8 +104,10 @@ def measure(job: Job, partial: Partial) -> Measured:
 
 
 def assist(job: Job, partial: Partial) -> None:
-    """Take part in what the other ranks measure together, on a rank whose own board cannot be measured."""
-    _first_lock(job, None)
+    """Take part in what the other ranks measure together, on a rank whose own board cannot be measured.
+
+    It begins after their first lock, in which a rank takes part by `measure` or `attend_first_lock`.
+    """
     _all_have(job, have=True)
     if not _all_have(job, have=True):
         attend_waits(job.bench)
@@ -107,27 +116,37 @@ def assist(job: Job, partial: Partial) -> None:
     _all_have(job, have=True)
 
 
-def _clocks(job: Job) -> AbstractContextManager[Locks | None]:
-    return guarded_clocks(job.bench.device) if job.settings.clocks_mhz else nullcontext()
+def attend_first_lock(job: Job) -> None:
+    """Hear whether the other ranks can set their clocks, on a rank that was given up before."""
+    agree_to_go_on(job.team, None, able=False, allow_partial=job.allow_partial)
 
 
-def _first_lock(job: Job, locks: Locks | None) -> None:
-    """Set the highest clock, on all ranks or not at all."""
+def _tell_recovered(job: Job, locks: HeldClocks) -> None:
+    for journal in locks.recovered:
+        job.warn(f"gave back the clocks of {journal.uuid}, which process {journal.owner.pid} had left set")
+
+
+def _first_lock(job: Job, stack: ExitStack) -> Locks | None:
+    """Take hold of the board and set the highest clock, on all ranks or not at all; None where none is to be set.
+
+    The clocks are given back when the stack is left.
+    """
+    locks: HeldClocks | None = None
     problem = None
-    if locks is not None:
+    if job.settings.clocks_mhz:
         try:
+            locks = stack.enter_context(guarded_clocks(job.bench.device))
+            _tell_recovered(job, locks)
             _check_first(job)
             locks.lock(job.settings.clocks_mhz[0])
         except EnergyoptError as error:
             problem = error
-    refused = [str(rank) for rank, one in enumerate(job.team.gather(problem is not None)) if one]
-    if problem is not None:
+    if problem is not None and job.team.size == 1:
         raise problem
-    if refused:
-        raise MeasurementError(
-            f"rank {', '.join(refused)} may not set clocks, and what only some boards do is no profile: nothing is "
-            "left set on this one either"
-        )
+    agree_to_go_on(job.team, None if problem is None else str(problem), allow_partial=job.allow_partial)
+    if problem is not None:
+        raise SetAsideError(str(problem)) from problem
+    return locks
 
 
 def _check_first(job: Job) -> None:

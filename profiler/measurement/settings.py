@@ -66,7 +66,7 @@ def timing_for(settings: Settings, tick_s: float, averaging_s: float) -> Timing:
     if settings.window_s is not None and settings.window_s < shortest_s:
         raise RequestError(
             f"a window of {settings.window_s:g} s is too short: this board's energy reading advances every "
-            f"{tick_s * 1e3:.3g} ms and a window needs {LEAST_TICKS} ticks; "
+            f"{tick_s:.3g} s and a window needs {LEAST_TICKS} ticks; "
             f"give at least --window-s {shortest_s:.3g}"
         )
     window_s = settings.window_s or max(TICKS_PER_WINDOW * tick_s, SHORTEST_WINDOW_S)

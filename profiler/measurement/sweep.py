@@ -4,20 +4,22 @@ Rounds are the interleaving: a board that warms up or drifts puts its drift into
 into the difference between two clocks. Within a clock the order of kernels changes from round to round.
 """
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from energyopt.applier.devices.interface import UNREPRODUCIBLE, Throttle
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.measurement.budget import SweepPlan
 from energyopt.profiler.measurement.compose import op_parts
 from energyopt.profiler.measurement.early_stop import all_turned
 from energyopt.profiler.measurement.latency import Locks
-from energyopt.profiler.measurement.statistics import Reading, total
+from energyopt.profiler.measurement.statistics import DRIFT, Reading
 from energyopt.profiler.measurement.team import Team
 from energyopt.profiler.measurement.window import Conditions, Window, measure_window
-from energyopt.profiler.workloads.interface import Kernel, Workload
+from energyopt.profiler.workloads.interface import Kernel, Workload, WorkloadOp
 from energyopt.schemas.errors import MeasurementError
 from energyopt.schemas.profile import EnergySource
 
@@ -80,38 +82,41 @@ class Sweep:
     def _first_round(self) -> tuple[int, ...]:
         """All clocks once, from the top down, until every op has clearly turned."""
         asked = self.plan.clocks_mhz
-        effective_j: dict[object, list[float]] = {}
+        effective_j: dict[object, list[Reading]] = {_key(op): [] for op in self.workload.ops}
         for index, clock in enumerate(asked):
             self._tell(0, index, clock, len(asked))
             self._measure_at(clock, 0)
             self._note_effective(clock, effective_j)
-            turned = self.early_stop and (not self.able or all_turned(effective_j, self.plan.expected_error))
+            turned = self.early_stop and (not self.able or all_turned(effective_j))
             if all(self.team.gather(turned)) and index + 1 < len(asked):
                 self.stopped_at_mhz = clock
                 return asked[: index + 1]
         return asked
 
-    def _note_effective(self, clock: int, effective_j: dict[object, list[float]]) -> None:
+    def _note_effective(self, clock: int, effective_j: dict[object, list[Reading]]) -> None:
         for op in self.workload.ops:
             cost = self._first_cost(op_parts(op), clock)
             if cost is not None:
-                effective_j.setdefault((op.stage, op.chunk, op.kind), []).append(cost)
+                effective_j[_key(op)].append(cost)
 
-    def _first_cost(self, parts: list[tuple[str, int]], clock: int) -> float | None:
-        """An op's effective energy from the first usable window of each kernel, J; None where one has none."""
-        energies, times = [], []
+    def _first_cost(self, parts: list[tuple[str, int]], clock: int) -> Reading | None:
+        """An op's effective energy in the first round, J; None where a kernel has no usable window there."""
+        energies_j, times_s = [], []
         for name, count in parts:
-            usable = [one for one in self.windows.get((name, clock), []) if one.usable]
+            usable = [one for one in self.windows.get((name, clock), []) if one.round == 0 and one.usable]
             if not usable:
                 return None
-            energies.append((count, {0: Reading(usable[0].energy_j or 0.0)}))
-            times.append((count, {0: Reading(usable[0].time_s)}))
-        return total(energies).mean - self.wait_power_w * total(times).mean
+            energies_j.append(count * (usable[0].energy_j or 0.0))
+            times_s.append(count * usable[0].time_s)
+        energy_j = math.fsum(energies_j)
+        error_j = math.hypot(DRIFT * energy_j, *(self.plan.window_error * one for one in energies_j))
+        return Reading(energy_j - self.wait_power_w * math.fsum(times_s), error_j)
 
     def _measure_at(self, clock: int, number: int) -> None:
         """One window of every kernel at a clock, in an order of this round's own; all ranks have the same order."""
-        kernels = [one for one in self.workload.kernels() if self.able or one.communication is not None]
+        kernels = list(self.workload.kernels())
         random.Random(f"{self.seed}/{clock}/{number}").shuffle(kernels)
+        kernels = [one for one in kernels if self.able or one.communication is not None]
         missing = [kernel for kernel in kernels if not self._has(kernel, clock, number)]
         if not any(self.team.gather(bool(missing))):
             return
@@ -155,7 +160,8 @@ class Sweep:
                 again = any(self.peers.gather(again))
             if not again:
                 break
-            self.bench.sleep(PAUSE_S if window.throttle else conditions.timing.cool_down_s)
+            heat = Throttle(window.throttle or 0) & UNREPRODUCIBLE
+            self.bench.sleep(PAUSE_S if heat else conditions.timing.cool_down_s)
         self._run_s[kernel.name, clock] = window.time_s
         self.windows.setdefault((kernel.name, clock), []).append(window)
         self.kept.add("window", asdict(window))
@@ -184,6 +190,10 @@ class Sweep:
     def _tell(self, number: int, index: int, clock: int, clocks: int) -> None:
         share = (number + index / clocks) / self.plan.windows
         self.progress(f"round {number + 1} of {self.plan.windows}, {clock} MHz", share)
+
+
+def _key(op: WorkloadOp) -> tuple[int, int, str]:
+    return op.stage, op.chunk, op.kind
 
 
 def restore_windows(kept: list[dict[str, Any]]) -> dict[tuple[str, int], list[Window]]:

@@ -17,6 +17,9 @@ FEWEST_REPEATS = 3
 LOOKS = 10
 """How often the clock and the throttle reasons are looked at in a window, about."""
 
+END_MARGIN = 0.05
+"""A window may end this share earlier than expected: its length is extrapolated from a shorter warm-up."""
+
 CLOCK_TOLERANCE = 0.02
 """A clock is held when its median is within this share of the one asked for: two steps of 15 MHz at 1410 MHz."""
 
@@ -86,11 +89,19 @@ def measure_window(
     if run_s is None:
         run_s = bench.run(kernel, agree(1))
     warm_up = agree(max(1, math.ceil(timing.warm_up_s / run_s)))
-    run_s = bench.run(kernel, warm_up) / warm_up
+    run_s = _warm(bench, kernel, warm_up)
     repeats = agree(max(FEWEST_REPEATS, math.ceil(timing.window_s / run_s)))
     recorder = recorder_for(bench, timing, repeats * run_s, conditions.source)
     elapsed_s = bench.run(kernel, repeats, recorder)
     return _window(kernel, conditions, repeats, elapsed_s, recorder.samples)
+
+
+def _warm(bench: Bench, kernel: Kernel, repeats: int) -> float:
+    """Run it so often; how long one run takes, s, by the later half: in the first a clock may still be changing."""
+    later = max(1, repeats // 2)
+    if repeats > later:
+        bench.run(kernel, repeats - later)
+    return bench.run(kernel, later) / later
 
 
 def recorder_for(bench: Bench, timing: Timing, expected_s: float, source: EnergySource) -> Recorder:
@@ -99,7 +110,7 @@ def recorder_for(bench: Bench, timing: Timing, expected_s: float, source: Energy
         bench.device,
         fine_s=timing.fine_s,
         coarse_s=max(expected_s / LOOKS, timing.fine_s),
-        fine_from_s=bench.now_s() + expected_s - 1.25 * timing.tick_s,
+        fine_from_s=bench.now_s() + (1 - END_MARGIN) * expected_s - 1.25 * timing.tick_s,
         counter=source is EnergySource.COUNTER,
     )
 
@@ -108,7 +119,7 @@ def _window(
     kernel: Kernel, conditions: Conditions, repeats: int, elapsed_s: float, samples: Samples
 ) -> Window:
     time_s = elapsed_s / repeats
-    power = mean_power(samples, conditions.source, conditions.power_limit_w)
+    power = mean_power(samples, conditions.source, conditions.power_limit_w, conditions.timing.tick_s)
     achieved = round(median(samples.sm_clock_mhz)) if samples.sm_clock_mhz else None
     if isinstance(power, Rejected):
         problem: str | None = power.reason

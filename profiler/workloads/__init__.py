@@ -3,6 +3,7 @@
 __all__ = [
     "architecture",
     "blocks",
+    "check",
     "communication",
     "config_file",
     "hf_config",

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from energyopt.profiler.workloads.check import check_workload
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.profiler.workloads.simple import simple_workload
 from energyopt.schemas.errors import EnergyoptError, WorkloadError
@@ -26,12 +27,12 @@ def user_workload(spec: str) -> Workload:
     try:
         result = function()
         if isinstance(result, Workload):
-            return result
+            return check_workload(spec, result)
         if isinstance(result, Iterable) and not isinstance(result, str | bytes):
             return simple_workload(spec, result)
     except EnergyoptError:
         raise
-    except Exception as error:  # whatever a user's code raises is his to read, in one line
+    except (Exception, SystemExit) as error:  # whatever a user's code raises is his to read, in one line
         raise WorkloadError(f"{spec}: {describe(error)}") from error
     raise WorkloadError(
         f"{spec} returned {type(result).__name__}; return a Workload or tuples (kind, name, callable)"
@@ -47,7 +48,7 @@ def describe(error: BaseException) -> str:
 def _module(spec: str, name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that parses its own arguments exits
         raise WorkloadError(f"{spec}: cannot import {name!r}: {describe(error)}") from error
 
 

@@ -91,7 +91,8 @@ def test_the_set_of_options() -> None:
     code = r"""
 import re, io, contextlib
 from energyopt.cli.main import main
-for words in (["import", "lowtime"], ["import", "zeus"], ["plan"], ["apply"], ["diff"], ["show"]):
+commands = ("doctor", "profile", "merge", "import lowtime", "import zeus", "plan", "apply", "diff", "show")
+for words in (one.split() for one in commands):
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         main([*words, "--help"])
@@ -99,6 +100,13 @@ for words in (["import", "lowtime"], ["import", "zeus"], ["plan"], ["apply"], ["
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
+        "doctor --device --help --json --restore",
+        "profile --allow-partial --attention --budget --chunks --clocks --comm-sms --context-parallel "
+        "--cool-down-s --device --dtype --early-stop --energy-source --help --json --kernels-on "
+        "--layers-per-stage --microbatch-size --output --power-limit-w --recompute --restart --seed "
+        "--sequence-length --sequence-parallel --site-lock-mhz --skip-communication --soak-s --split-backward "
+        "--stages --tensor-parallel --warm-up-s --window-s --windows",
+        "merge --help --output",
         "import lowtime --allow-incomplete --energy-unit --gpu --help --json --output --power-limit-w "
         "--time-unit --wait-power-w --workload",
         "import zeus --gpu --help --output",

@@ -31,7 +31,8 @@ def test_the_small_job(
     assert (in_time.iteration_time_s, in_time.energy_j) == (9.0, 3975.0)
     assert "wrote" in printed.err
     assert "lower-bound curve (0% done)" in printed.err
-    assert printed.out.startswith("points (2 GPUs)\n")
+    title = "GPU [bold]x[/bold] (simulated), 2 stages x 2 microbatches, 1f1b, 2 GPUs: points\n"
+    assert printed.out.startswith(title)
     assert "HiGHS" not in printed.out
     assert all(line == line.rstrip() for line in printed.out.splitlines())
 

@@ -106,7 +106,7 @@ class Clocks:
             self._board.call(name, *clocks_mhz)
         except CallFailedError as error:
             call = f"{self._label}: {name}{clocks_mhz}"
-            if error.code in FATAL:
-                raise DeviceError(f"{call}: {error}") from error
+            if error.code in FATAL or (error.code not in WAYS_OUT and name.startswith("nvmlDeviceSet")):
+                raise DeviceError(f"{call}: {error}") from error  # it may have been set all the same
             way_out = WAYS_OUT.get(error.code, remedies.OTHER)
             raise ClockControlError(f"{call}: {error}; {way_out}") from error

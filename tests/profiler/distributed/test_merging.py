@@ -1,0 +1,145 @@
+"""Two ranks of one stage, worked out by hand; their wait powers are 100 W and 60 W, 80 W on average."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from energyopt.profiler.distributed.merging import merge
+from energyopt.schemas.errors import ProfileError
+from energyopt.schemas.ops import OpKind
+from energyopt.schemas.profile import (
+    DeviceKind,
+    EnergySource,
+    Level,
+    Profile,
+    ProfileMetadata,
+    ProfileRow,
+)
+
+NAMES = ("a", "b")
+
+
+def _row(rank: int, **changes: Any) -> ProfileRow:
+    values: dict[str, Any] = {
+        "level": Level.OP,
+        "stage": 0,
+        "chunk": 0,
+        "op": OpKind.FORWARD,
+        "sm_clock_mhz": 1410,
+        "time_s": 2.0,
+        "energy_j": 300.0,
+        "energy_source": EnergySource.COUNTER,
+        "rank": rank,
+    }
+    return ProfileRow(**(values | changes))
+
+
+def _shard(rank: int, *rows: ProfileRow, **changes: Any) -> Profile:
+    values: dict[str, Any] = {
+        "device_name": "A100",
+        "device_kind": DeviceKind.NVML,
+        "device_uuid": f"GPU-{rank}",
+        "driver": "570.1",
+        "wait_power_w": 100.0 if rank == 0 else 60.0,
+        "idle_power_w": 50.0 + 10.0 * rank,
+        "clock_switch_latency_s": 0.02 + 0.01 * rank,
+        "gpus_per_stage": 2,
+        "workload": {"model": "tiny"},
+        "measurement": {"energy_source": "counter", "windows": 10 + rank, "rejected_windows": rank},
+        "source": "tiny",
+        "host": f"node{rank}",
+    }
+    return Profile(metadata=ProfileMetadata(**(values | changes)), rows=rows or (_row(rank),))
+
+
+def test_the_slowest_rank_and_the_others_wait() -> None:
+    fast = _row(0, energy_std_j=3.0, samples=5, achieved_sm_clock_mhz=1410, throttle=4)
+    slow = _row(
+        1, time_s=3.0, energy_j=360.0, energy_std_j=4.0, samples=4, achieved_sm_clock_mhz=1395, throttle=1
+    )
+    merged = merge([_shard(0, fast), _shard(1, slow)], NAMES)
+    (row,) = merged.profile.rows
+    assert row.time_s == 3.0
+    assert row.energy_j == pytest.approx(370.0)  # (300 + 80 x 1 + 360) / 2
+    assert row.energy_std_j == pytest.approx(2.5)  # half of 5
+    assert (row.samples, row.achieved_sm_clock_mhz, row.throttle) == (4, 1395, 5)
+    assert row.rank is None and row.invalid is None
+    assert merged.warnings == ()
+
+
+def test_what_is_said_of_the_whole() -> None:
+    metadata = merge([_shard(0), _shard(1)], NAMES).profile.metadata
+    assert (metadata.wait_power_w, metadata.idle_power_w) == (80.0, 55.0)
+    assert metadata.clock_switch_latency_s == pytest.approx(0.03)
+    assert metadata.device_uuid is None
+    assert metadata.host == "node0, node1"
+    assert metadata.gpus_per_stage == 2
+    assert metadata.measurement == {
+        "energy_source": "counter",
+        "windows": 21,
+        "rejected_windows": 1,
+        "ranks": 2,
+        "boards": "GPU-0, GPU-1",
+    }
+
+
+def test_stages_on_different_ranks_stand_side_by_side() -> None:
+    merged = merge([_shard(0), _shard(1, _row(1, stage=1, time_s=3.0))], NAMES)
+    rows = {row.stage: row for row in merged.profile.rows}
+    assert (rows[0].time_s, rows[0].energy_j, rows[0].invalid) == (2.0, 300.0, None)
+    assert (rows[1].time_s, rows[1].energy_j, rows[1].invalid) == (3.0, 300.0, None)
+
+
+def test_a_row_that_one_rank_of_the_stage_lacks_is_invalid() -> None:
+    """The rank that is missing may be the slowest."""
+    low = _row(0, sm_clock_mhz=1200)
+    merged = merge([_shard(0, _row(0), low), _shard(1)], NAMES)
+    found = {row.sm_clock_mhz: row.invalid for row in merged.profile.rows}
+    assert found == {1410: None, 1200: "rank 1 has no such row"}
+
+
+def test_a_kernel_serves_every_stage_and_needs_no_other_rank() -> None:
+    kernel = {"level": Level.KERNEL, "stage": None, "chunk": None, "partition": "p", "kernel": "k"}
+    merged = merge([_shard(0, _row(0), _row(0, **kernel)), _shard(1)], NAMES)
+    assert [row.invalid for row in merged.profile.rows] == [None, None]
+
+
+def test_one_invalid_row_makes_the_merged_one_invalid() -> None:
+    merged = merge([_shard(0), _shard(1, _row(1, invalid="throttled by HW_THERMAL"))], NAMES)
+    assert merged.profile.rows[0].invalid == "rank 1: throttled by HW_THERMAL"
+
+
+def test_communication_at_other_sm_counts_stays_apart() -> None:
+    shards = [_shard(rank, _row(rank, comm_sms=None), _row(rank, comm_sms=8)) for rank in (0, 1)]
+    assert [row.comm_sms for row in merge(shards, NAMES).profile.rows] == [None, 8]
+
+
+def test_different_drivers_are_told() -> None:
+    (warning,) = merge([_shard(0, driver="580.2"), _shard(1)], NAMES).warnings
+    assert warning == "the ranks were measured under different drivers: 570.1, 580.2"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"device_name": "H100"}, "b and a are not of one run: device_name is H100 in the one, A100"),
+        ({"workload": {"model": "large"}}, "b and a are not of one run: workload is"),
+        ({"power_limit_w": 300.0}, "power_limit_w is 300.0 in the one, None in the other"),
+        ({"gpus_per_stage": 1}, "gpus_per_stage is 1 in the one, 2 in the other"),
+        (
+            {"measurement": {"energy_source": "power_integral"}},
+            "b has its energy from the power_integral, a from",
+        ),
+        ({"device_uuid": "GPU-0", "host": "node0"}, "board GPU-0 stands in both a and b"),
+    ],
+)
+def test_parts_of_different_runs_are_refused(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ProfileError, match=problem):
+        merge([_shard(0), _shard(1, **changes)], NAMES)
+
+
+def test_one_rank_twice_is_refused() -> None:
+    twice = replace(_shard(1), rows=(_row(0),))
+    with pytest.raises(ProfileError, match="rank 0 stands in both a and b; each may count only once"):
+        merge([_shard(0), twice], NAMES)

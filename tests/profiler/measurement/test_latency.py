@@ -1,0 +1,66 @@
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import pytest
+
+from energyopt.applier.devices.interface import Absent
+from energyopt.profiler.benches.simulated import open_simulated_bench
+from energyopt.profiler.measurement.latency import LOOK_S, SWITCHES, switch_latency
+from energyopt.profiler.workloads.interface import Kernel
+
+
+class Direct:
+    """Sets clocks without a guard."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self.asked: list[int] = []
+
+    def lock(self, sm_clock_mhz: int) -> None:
+        self.asked.append(sm_clock_mhz)
+        self._device.lock_sm_clock(sm_clock_mhz)
+
+
+def test_the_latency_of_a_simulated_board_is_found(stream: Kernel) -> None:
+    """Its changes take 5 to 25 ms, evenly spread; looks are a millisecond apart."""
+    medians, longest = [], []
+    for seed in range(10):
+        bench = open_simulated_bench("a100-sxm4-80gb", seed=seed)
+        locks = Direct(bench.device)
+        found = switch_latency(bench, locks, stream, (1410, 1005))
+        assert found is not None
+        assert 0.005 <= found.median_s <= found.longest_s <= 0.025 + 2 * LOOK_S
+        assert (found.switches, found.missed) == (SWITCHES, 0)
+        assert locks.asked == [1410] + [1005, 1410] * (SWITCHES // 2)
+        medians.append(found.median_s)
+        longest.append(found.longest_s)
+    assert median(medians) == pytest.approx(0.015, abs=0.003)
+    assert max(longest) > 0.022
+
+
+def test_the_latency_without_noise_is_the_middle(stream: Kernel) -> None:
+    bench = open_simulated_bench("a100-sxm4-80gb", noise=False)
+    found = switch_latency(bench, Direct(bench.device), stream, (1410, 1005))
+    assert found is not None
+    assert found.median_s == pytest.approx(0.015, abs=1.1 * LOOK_S)
+
+
+@pytest.mark.parametrize("clock", [1300, Absent("not supported")])
+def test_a_board_that_never_moves_has_no_latency(
+    clock: Any, scripted: Callable[..., Any], stream: Kernel
+) -> None:
+    class Deaf:
+        def lock_sm_clock(self, sm_clock_mhz: int) -> None:
+            pass
+
+    bench = scripted(clock_mhz=clock)
+    assert switch_latency(bench, Direct(Deaf()), stream, (1410, 1005)) is None
+
+
+def test_changes_that_never_show_are_counted(product: Kernel) -> None:
+    """Under a limit of 250 W the product never reaches 1410 MHz: every other change is missed."""
+    bench = open_simulated_bench("a100-sxm4-80gb", power_limit_w=250.0, noise=False)
+    found = switch_latency(bench, Direct(bench.device), product, (1410, 705))
+    assert found is not None
+    assert (found.switches, found.missed) == (SWITCHES // 2, SWITCHES // 2)
