@@ -22,7 +22,9 @@ def run(settings: Settings) -> Table:
     gpus = GPUS[:1] if settings.smoke else GPUS
     with tempfile.TemporaryDirectory() as folder:
         rows = tuple(_row(gpu, runs, Path(folder)) for gpu in gpus)
-    title = f"energyopt profile llama-3.2-3b, 2 stages, 18 clocks, {runs} runs; plan for 16 microbatches, 2 GPUs"
+    title = (
+        f"energyopt profile llama-3.2-3b, 2 stages, 18 clocks, {runs} runs; plan for 16 microbatches, 2 GPUs"
+    )
     return Table(title=title, columns=COLUMNS, rows=rows)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 LIMIT_S = 120.0  # for a machine that is busy with other things
 NODE = Path(__file__).with_name("node.py")
-QUICK = ("--windows", "2", "--window-s", "0.03", "--warm-up-s", "0.02", "--soak-s", "0", "--no-early-stop")
+QUICK = ("--windows", "2", "--warm-up-s", "0.02", "--soak-s", "0", "--no-early-stop")
 
 
 def eventually(holds: Callable[[], Any]) -> None:
@@ -93,6 +93,8 @@ class Node:
     def codes(self) -> list[int]:
         """The exit codes, when all ranks have ended; negative for a signal."""
         eventually((self.folder / "codes.json").exists)
+        for rank in range(len(self.started)):
+            print(f"rank {rank}:\n{self.said(rank)}")  # shown where a test fails
         self.started = []
         found: list[int] = json.loads((self.folder / "codes.json").read_text())
         return found
@@ -110,7 +112,7 @@ class Node:
         """Wait until each rank has measured so many."""
         done = self.folder / "codes.json"
         eventually(lambda: done.exists() or min(map(self.windows, range(len(self.started)))) >= count)
-        assert not done.exists(), self.said(0)
+        assert not done.exists(), [self.said(rank) for rank in range(len(self.started))]
 
     def given_back(self) -> bool:
         """Whether no board is locked and none is owed."""

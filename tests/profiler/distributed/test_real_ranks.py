@@ -278,7 +278,7 @@ def test_with_allow_partial_the_others_measure(make_node: MakeNode) -> None:
 
 def test_simulated_gpus(make_node: MakeNode, tiny: Path) -> None:
     node = make_node()
-    words = ("--device", "sim:a100-sxm4-80gb", "--stages", "2", "--window-s", "0.5")
+    words = ("--device", "sim:a100-sxm4-80gb", "--stages", "2")
     node.start(2, tiny, *words)
     assert node.codes() == [0, 0]
     merged, shards = read_profile(node.output), _shards(node, 2)
