@@ -11,9 +11,10 @@ from benchmarks.registry import SHORT, Benchmark
 from benchmarks.registry import Settings as Chosen
 from energyopt.planner.tables import Table
 from energyopt.profiler.benches.simulated import SimulatedBench, open_simulated_bench
+from energyopt.profiler.measurement.job import Job
 from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.profile import profile_of
-from energyopt.profiler.measurement.run import Job, measure
+from energyopt.profiler.measurement.run import measure
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.workloads.interface import (
     Kernel,

@@ -10,6 +10,7 @@ __all__ = [
     "output",
     "plan",
     "profile",
+    "profile_options",
     "progress",
     "show",
     "targets",

@@ -3,13 +3,13 @@
 import re
 import sys
 from contextlib import redirect_stdout
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from energyopt.cli import output
+from energyopt.cli import profile_options as options
 from energyopt.cli.targets import refuse_overwrite
 from energyopt.schemas.errors import RequestError
 
@@ -18,190 +18,46 @@ if TYPE_CHECKING:
     from energyopt.schemas.profile import Profile
 
 
-class KernelsOn(StrEnum):
-    """Where real kernels run."""
-
-    CUDA = "cuda"
-    CPU = "cpu"
-
-
-class Dtype(StrEnum):
-    """Types of weights and activations."""
-
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
-    FLOAT32 = "float32"
-
-
-class RecomputeName(StrEnum):
-    """The names of energyopt.profiler.workloads.job.Recompute."""
-
-    NONE = "none"
-    SELECTIVE = "selective"
-    FULL = "full"
-
-
-class AttentionName(StrEnum):
-    """The names of energyopt.profiler.workloads.job.AttentionKind."""
-
-    FUSED = "fused"
-    UNFUSED = "unfused"
-
-
-class SourceName(StrEnum):
-    """The names of energyopt.profiler.measurement.settings.SourceChoice."""
-
-    AUTO = "auto"
-    COUNTER = "counter"
-    POWER = "power"
-
-
-_Workload = Annotated[
-    str,
-    typer.Argument(
-        metavar="WORKLOAD",
-        help="llama-3.2-3b, llama-3.3-70b, qwen3-1.7b, gpt3-xl, gpt3-175b, a .toml or config.json with Hugging "
-        "Face names, or module:function.",
-    ),
-]
-_Output = Annotated[Path, typer.Option("-o", "--output", help="Profile to write.")]
-_Device = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|nvml:UUID|nvml:N|sim:NAME",
-        help="GPU to measure: CUDA's first (under torchrun each rank's own), one by UUID or CUDA number, or a "
-        "simulated one.",
-    ),
-]
-_KernelsOn = Annotated[
-    KernelsOn,
-    typer.Option(help="cpu times torch on the CPU, to try things out; the energy stays the GPU's."),
-]
-_PowerLimit = Annotated[float | None, typer.Option(help="Power limit of a simulated GPU, W.")]
-_Clocks = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LOW:HIGH:STEP",
-        help="SM clocks, MHz; also a list (1410,1200), all, or current, which sets none. If not given, 18 from the "
-        "highest down to 60 % of it.",
-    ),
-]
-_Stages = Annotated[int | None, typer.Option(min=1, help="Pipeline stages.")]
-_Chunks = Annotated[int | None, typer.Option("--chunks", min=1, help="Model chunks on each stage.")]
-_Layers = Annotated[
-    str | None,
-    typer.Option(metavar="N,N,...", help="Layers of each stage (chunk by chunk); evenly if not given."),
-]
-_Microbatch = Annotated[int | None, typer.Option(min=1, help="Sequences in a microbatch.")]
-_Sequence = Annotated[int | None, typer.Option(min=1, help="Tokens in a sequence.")]
-_Degree = Annotated[int | None, typer.Option(min=1, help="GPUs that share a stage this way.")]
-_Dtype = Annotated[Dtype | None, typer.Option(help="Type of weights and activations.")]
-_Recompute = Annotated[RecomputeName | None, typer.Option(help="What a backward computes again.")]
-_Attention = Annotated[
-    AttentionName | None, typer.Option(help="Attention's core as one kernel, or as several.")
-]
-_Split = Annotated[
-    bool,
-    typer.Option("--split-backward", help="Input and weight gradients apart, for zero-bubble schedules."),
-]
-_SequenceParallel = Annotated[
-    bool | None,
-    typer.Option(
-        "--sequence-parallel/--no-sequence-parallel", help="With tensor parallelism; on if not given."
-    ),
-]
-_CommSms = Annotated[
-    str | None,
-    typer.Option(metavar="N,N,...", help="SM counts to measure communication kernels at, besides."),
-]
-_SkipCommunication = Annotated[
-    bool,
-    typer.Option("--skip-communication", help="Leave communication out, where one process has no peers."),
-]
-_Budget = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="Fit the sweep into a time such as 30m: fewer windows, then fewer clocks."
-    ),
-]
-_Windows = Annotated[int, typer.Option(min=2, max=100, help="Windows behind each row, one per round.")]
-_WindowS = Annotated[
-    float | None,
-    typer.Option("--window-s", help="Length of a window, s; ten ticks of the reading if not given."),
-]
-_WarmUp = Annotated[
-    float | None,
-    typer.Option("--warm-up-s", help="The kernel runs this long before its window, s; from the tick."),
-]
-_CoolDown = Annotated[float, typer.Option("--cool-down-s", min=0.0, help="Pause after each window, s.")]
-_Soak = Annotated[
-    float, typer.Option("--soak-s", min=0.0, help="Longest time to warm the board up first, s.")
-]
-_EarlyStop = Annotated[
-    bool,
-    typer.Option(
-        "--early-stop/--no-early-stop",
-        help="Stop lowering the clock once all effective energies have turned.",
-    ),
-]
-_Source = Annotated[
-    SourceName, typer.Option("--energy-source", help="auto takes the counter where it works.")
-]
-_Seed = Annotated[int, typer.Option(min=0, help="Of the order of kernels, and of a simulated GPU's noise.")]
-_Restart = Annotated[bool, typer.Option("--restart", help="Throw away what a stopped run has left.")]
-_SiteLock = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LOW:HIGH|none",
-        help="Locked clocks that your site had set, to be put back at the end; NVML cannot read them.",
-    ),
-]
-_AllowPartial = Annotated[
-    bool, typer.Option("--allow-partial", help="Go on without ranks whose GPU cannot be measured or clocked.")
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print what was measured as JSON.")]
-
-
 def register(app: typer.Typer) -> None:
     """Add the command `profile`."""
     app.command("profile")(profile)
 
 
 def profile(
-    workload: _Workload,
-    destination: _Output,
+    workload: options.Workload,
+    destination: options.Output,
     *,
-    device: _Device = "auto",
-    kernels_on: _KernelsOn = KernelsOn.CUDA,
-    power_limit_w: _PowerLimit = None,
-    clocks: _Clocks = None,
-    stages: _Stages = None,
-    chunks: _Chunks = None,
-    layers_per_stage: _Layers = None,
-    microbatch_size: _Microbatch = None,
-    sequence_length: _Sequence = None,
-    tensor_parallel: _Degree = None,
-    context_parallel: _Degree = None,
-    dtype: _Dtype = None,
-    recompute: _Recompute = None,
-    attention: _Attention = None,
-    split_backward: _Split = False,
-    sequence_parallel: _SequenceParallel = None,
-    comm_sms: _CommSms = None,
-    skip_communication: _SkipCommunication = False,
-    budget: _Budget = None,
-    windows: _Windows = 5,
-    window_s: _WindowS = None,
-    warm_up_s: _WarmUp = None,
-    cool_down_s: _CoolDown = 0.0,
-    soak_s: _Soak = 60.0,
-    early_stop: _EarlyStop = True,
-    energy_source: _Source = SourceName.AUTO,
-    seed: _Seed = 0,
-    site_lock_mhz: _SiteLock = None,
-    restart: _Restart = False,
-    allow_partial: _AllowPartial = False,
-    as_json: _Json = False,
+    device: options.Device = "auto",
+    kernels_on: options.KernelsOn = options.KernelsOnName.CUDA,
+    power_limit_w: options.PowerLimit = None,
+    clocks: options.Clocks = None,
+    stages: options.Stages = None,
+    chunks: options.Chunks = None,
+    layers_per_stage: options.Layers = None,
+    microbatch_size: options.Microbatch = None,
+    sequence_length: options.Sequence = None,
+    tensor_parallel: options.Degree = None,
+    context_parallel: options.Degree = None,
+    dtype: options.Dtype = None,
+    recompute: options.Recompute = None,
+    attention: options.Attention = None,
+    split_backward: options.Split = False,
+    sequence_parallel: options.SequenceParallel = None,
+    comm_sms: options.CommSms = None,
+    skip_communication: options.SkipCommunication = False,
+    budget: options.Budget = None,
+    windows: options.Windows = 5,
+    window_s: options.WindowS = None,
+    warm_up_s: options.WarmUp = None,
+    cool_down_s: options.CoolDown = 0.0,
+    soak_s: options.Soak = 60.0,
+    early_stop: options.EarlyStop = True,
+    energy_source: options.Source = options.SourceName.AUTO,
+    seed: options.Seed = 0,
+    site_lock_mhz: options.SiteLock = None,
+    restart: options.Restart = False,
+    allow_partial: options.AllowPartial = False,
+    as_json: options.Json = False,
 ) -> int:
     """Measure time and energy of a workload's kernels at several SM clocks.
 

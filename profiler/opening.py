@@ -45,7 +45,7 @@ def _open_nvml(device: str, launch: Launch | None) -> Device:
 
     local = launch is not None and launch.size > 1
     if device == "auto":
-        return open_nvml(str(launch.local_rank) if launch is not None and local else "auto")
+        return open_nvml(str(launch.cuda_number) if launch is not None and local else "auto")
     if local:
         raise RequestError(
             f"--device {device} is one board for all ranks; use auto, which gives each its own"
@@ -70,14 +70,14 @@ def open_torch(
     workload: Workload,
     *,
     kernels_on: str,
-    local_rank: int,
+    cuda_number: int,
     groups: Callable[[Any], Any] | None,
     peer: Any,
 ) -> Bench:
     """Torch on the GPU that `board` is, or on the CPU."""
     from energyopt.profiler.benches.torch_bench import open_torch_bench
 
-    where = "cpu" if kernels_on == "cpu" else f"cuda:{_cuda_number(board.identity.uuid, local_rank)}"
+    where = "cpu" if kernels_on == "cpu" else f"cuda:{_cuda_number(board.identity.uuid, cuda_number)}"
     dtype = str(workload.settings.get("dtype", "bfloat16"))
     return open_torch_bench(board, torch_device=where, dtype=dtype, groups=groups, peer=peer)
 
@@ -95,8 +95,9 @@ def _import_torch() -> Any:
 def _cuda_number(uuid: str, otherwise: int) -> int:
     """CUDA's number of a board, by its UUID; `otherwise` where torch gives no UUIDs."""
     cuda = _import_torch().cuda
+    wanted = uuid.removeprefix("GPU-").lower()
     for number in range(cuda.device_count()):
-        if str(getattr(cuda.get_device_properties(number), "uuid", "")) == uuid.removeprefix("GPU-"):
+        if str(getattr(cuda.get_device_properties(number), "uuid", "")).lower() == wanted:
             return number
     return otherwise
 

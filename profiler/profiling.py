@@ -9,9 +9,10 @@ from pathlib import Path
 from energyopt.applier.devices.interface import Device
 from energyopt.profiler.clocks import CURRENT, choose_clocks
 from energyopt.profiler.distributed.launch import find_launch
+from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.profiler.measurement.partial import Partial, partial_path
 from energyopt.profiler.measurement.profile import profile_of
-from energyopt.profiler.measurement.run import Job, Measured, measure
+from energyopt.profiler.measurement.run import measure
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.measurement.sweep import Progress
 from energyopt.profiler.opening import (
@@ -70,7 +71,7 @@ def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profil
     else:
         board = open_board(request.device, None, kernels_on=request.kernels_on, site_lock=request.site_lock)
         bench = open_torch(
-            board, workload, kernels_on=request.kernels_on, local_rank=0, groups=None, peer=None
+            board, workload, kernels_on=request.kernels_on, cuda_number=0, groups=None, peer=None
         )
     with closing(bench):
         check_able(bench.device, sets_clocks=request.clocks != CURRENT)

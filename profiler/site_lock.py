@@ -21,6 +21,7 @@ from energyopt.applier.devices.interface import (
 )
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.measurement.samples import Recorder
+from energyopt.profiler.measurement.warming import run_time_s
 from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.errors import ClockControlError, RequestError
 
@@ -56,8 +57,7 @@ def refuse_unknown_lock(bench: Bench, kernel: Kernel) -> None:
     recorder = Recorder(
         bench.device, fine_s=0.02, coarse_s=0.02, fine_from_s=math.inf, counter=False, always_fine=True
     )
-    bench.run(kernel, 1)
-    run_s = bench.run(kernel, 1)
+    run_s = run_time_s(bench, kernel)
     bench.run(kernel, max(1, math.ceil(LOOK_S / run_s)), recorder)
     seen = recorder.samples
     clocks = seen.sm_clock_mhz[len(seen.sm_clock_mhz) // 2 :]

@@ -10,11 +10,15 @@ _NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """This process's place among all, and on its node."""
+    """This process's place among all, and on its node.
+
+    cuda_number: CUDA's number of its GPU: the local rank, or 0 where the launcher lets it see one GPU alone.
+    """
 
     rank: int
     size: int
     local_rank: int
+    cuda_number: int
 
 
 def find_launch(environ: Mapping[str, str]) -> Launch | None:
@@ -39,4 +43,5 @@ def find_launch(environ: Mapping[str, str]) -> Launch | None:
         ) from None
     if not 0 <= rank < size or local_rank < 0:
         raise RequestError(f"rank {rank} of {size} cannot be")
-    return Launch(rank=rank, size=size, local_rank=local_rank)
+    alone = len([one for one in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one.strip()]) == 1
+    return Launch(rank=rank, size=size, local_rank=local_rank, cuda_number=0 if alone else local_rank)

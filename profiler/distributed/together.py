@@ -1,6 +1,7 @@
 """A profile by several ranks: each measures its own board and writes a shard, and rank 0 joins them."""
 
 import base64
+import platform
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,9 +20,10 @@ from energyopt.profiler.distributed.placement import Placement, part_of, place
 from energyopt.profiler.distributed.torch_team import TorchTeam, ended_by_signals, join, leave
 from energyopt.profiler.distributed.waiting import Peer
 from energyopt.profiler.measurement.agreement import AgreedError, agree_to_go_on
+from energyopt.profiler.measurement.job import Job, SetAsideError
 from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.profile import profile_of
-from energyopt.profiler.measurement.run import Job, SetAsideError, assist, attend_first_lock, measure
+from energyopt.profiler.measurement.run import assist, attend_first_lock, measure
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
 from energyopt.profiler.profiling import Voice, open_partial, settings_for
@@ -117,7 +119,19 @@ def _board(request: Request, launch: Launch, team: TorchTeam) -> tuple[Device, b
     """
     board, problem = _try_board(request, launch)
     agree_to_go_on(team, problem, allow_partial=request.allow_partial)
+    _check_distinct(team, board, able=problem is None)
     return board, problem is None
+
+
+def _check_distinct(team: TorchTeam, board: Device, *, able: bool) -> None:
+    """Two ranks on one board would each count all of its energy."""
+    ranks: dict[tuple[str, str], int] = {}
+    for rank, found in enumerate(team.gather([platform.node(), board.identity.uuid] if able else None)):
+        if found is not None and (earlier := ranks.setdefault(tuple(found), rank)) != rank:
+            raise AgreedError(
+                f"rank {earlier} and rank {rank} were given the same GPU, {found[1]} on {found[0]}: start one "
+                "process per GPU"
+            )
 
 
 def _try_board(request: Request, launch: Launch) -> tuple[Device, str | None]:
@@ -145,7 +159,7 @@ def _bench(request: Request, workload: Workload, launch: Launch, board: Device) 
     import torch.distributed as dist
 
     cuda = request.kernels_on == "cuda"
-    where = torch.device("cuda", launch.local_rank) if cuda else torch.device("cpu")
+    where = torch.device("cuda", launch.cuda_number) if cuda else torch.device("cpu")
     with ended_by_signals():
         group: Any = dist.new_group(backend="nccl" if cuda else "gloo")
         groups = ProcessGroups(workload, launch.size, cuda=cuda)
@@ -154,7 +168,7 @@ def _bench(request: Request, workload: Workload, launch: Launch, board: Device) 
         board,
         workload,
         kernels_on=request.kernels_on,
-        local_rank=launch.local_rank,
+        cuda_number=launch.cuda_number,
         groups=groups,
         peer=peer if peer.exists else None,
     )

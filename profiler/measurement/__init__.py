@@ -7,6 +7,7 @@ __all__ = [
     "compose",
     "early_stop",
     "estimation",
+    "job",
     "latency",
     "partial",
     "profile",
@@ -18,5 +19,6 @@ __all__ = [
     "statistics",
     "sweep",
     "team",
+    "warming",
     "window",
 ]

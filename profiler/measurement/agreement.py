@@ -1,7 +1,7 @@
 """How the ranks of a run come to measure the same windows at the same clocks."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from energyopt.profiler.measurement.budget import SweepPlan, plan_sweep
@@ -69,8 +69,10 @@ def agree_on_plan(team: Team, settings: Settings, trial: Trial | None) -> SweepP
     if not trials:
         raise MeasurementError("no rank has a board that can be measured; `energyopt doctor` says why")
     clocks = settings.clocks_mhz or _clock_as_it_is(trials)
-    left = _less(settings, max(one["beside_s"] for one in trials))
-    return plan_sweep(clocks, left, _slowest_timing(trials), _noisiest(trials), _most_work(trials))
+    beside_s = max(one["beside_s"] for one in trials)
+    return plan_sweep(
+        clocks, settings, _slowest_timing(trials), _noisiest(trials), _most_work(trials), beside_s
+    )
 
 
 def _clock_as_it_is(trials: list[dict[str, Any]]) -> tuple[int]:
@@ -81,13 +83,6 @@ def _clock_as_it_is(trials: list[dict[str, Any]]) -> tuple[int]:
             "this board's clock can neither be set nor read, so no row could say which clock it is for"
         )
     return (min(clocks),)
-
-
-def _less(settings: Settings, beside_s: float) -> Settings:
-    """The settings with what of the budget is left for the sweep."""
-    if settings.budget_s is None:
-        return settings
-    return replace(settings, budget_s=max(0.0, settings.budget_s - beside_s))
 
 
 def _slowest_timing(trials: list[dict[str, Any]]) -> Timing:

@@ -45,14 +45,14 @@ class SweepPlan:
     expected_error: float | None
 
     def __str__(self) -> str:
-        clocks = len(self.clocks_mhz)
+        clocks = f"{len(self.clocks_mhz)} clock{'' if len(self.clocks_mhz) == 1 else 's'}"
         error = (
             ""
             if self.expected_error is None
             else f", energy of a kernel to about +-{self.expected_error:.2%}"
         )
         return (
-            f"{clocks} clocks x {self.windows} windows of {self.timing.window_s:.3g} s, about "
+            f"{clocks} x {self.windows} windows of {self.timing.window_s:.3g} s, about "
             f"{_duration(self.duration_s)}{error} (95 %)"
         )
 
@@ -63,6 +63,7 @@ def plan_sweep(
     timing: Timing,
     calibration: Calibration,
     run_s: Mapping[str, float],
+    beside_s: float = 0.0,
 ) -> SweepPlan:
     """The settings as they are, or what of them fits into `settings.budget_s`.
 
@@ -72,23 +73,25 @@ def plan_sweep(
         timing: windows and warm-up for this board.
         calibration: for the expected error.
         run_s: time of one run of each kernel at the highest clock, s.
+        beside_s: what the budget must hold besides the sweep, s.
 
     Raises:
         RequestError: not even the shortest sweep fits; says how long that one takes.
     """
     whole = _plan(clocks_mhz, settings.windows, timing, calibration, run_s)
-    if settings.budget_s is None or whole.duration_s <= settings.budget_s:
+    if settings.budget_s is None or whole.duration_s + beside_s <= settings.budget_s:
         return whole
     shortest = whole
     for clocks, windows, ticks in _choices(clocks_mhz, settings):
         window_s = settings.window_s or max(ticks * timing.tick_s, SHORTEST_WINDOW_S)
         shorter = replace(timing, window_s=max(window_s, LEAST_TICKS * timing.tick_s))
         shortest = _plan(clocks, windows, shorter, calibration, run_s)
-        if shortest.duration_s <= settings.budget_s:
+        if shortest.duration_s + beside_s <= settings.budget_s:
             return shortest
     raise RequestError(
-        f"{_duration(settings.budget_s)} for the sweep is too short: {len(run_s)} kernels at "
-        f"{len(shortest.clocks_mhz)} clocks take {_duration(shortest.duration_s)} at least; raise --budget"
+        f"a budget of {_duration(settings.budget_s)} is too short: {len(run_s)} kernels at "
+        f"{len(shortest.clocks_mhz)} clocks take {_duration(shortest.duration_s)} at least, and calibrating and "
+        f"warming up {_duration(beside_s)}"
     )
 
 

@@ -10,6 +10,7 @@ from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.measurement.estimation import Edge, Power, Rejected, edges_of, mean_power
 from energyopt.profiler.measurement.samples import Recorder, Samples
 from energyopt.profiler.measurement.settings import SourceChoice
+from energyopt.profiler.measurement.warming import run_time_s
 from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.errors import MeasurementError
 from energyopt.schemas.profile import EnergySource
@@ -18,6 +19,7 @@ PILOT_S = 3.0
 LONGEST_PILOT_S = 12.0
 FEWEST_TICKS = 8
 FINE_S = 1e-3
+USUAL_TICK_S = 0.1
 AGREEMENT = 0.1
 """Counter and integrated power that differ by more than this share are warned about."""
 
@@ -67,7 +69,7 @@ def calibrate(bench: Bench, kernel: Kernel, choice: SourceChoice) -> Calibration
         MeasurementError: no reading of energy or power moves; says what the board answered.
     """
     averaging_s = 1.0 if bench.device.identity.power_meaning is PowerMeaning.AVERAGE_1S else 0.0
-    run_s = bench.run(kernel, 1)
+    run_s = run_time_s(bench, kernel)
     bench.run(kernel, max(1, math.ceil((0.5 + 1.2 * averaging_s) / run_s)))
     samples = _pilot(bench, kernel, run_s, PILOT_S)
     if len(edges_of(samples)) < FEWEST_TICKS:
@@ -134,9 +136,12 @@ def _power_edges(samples: Samples) -> list[Edge]:
 
 
 def _tick_s(edges: list[Edge]) -> float:
-    """The usual time between two advances; a reading that moves at every look has the looks' own."""
+    """The usual time between two advances; a reading that moves at every look has the looks' own.
+
+    A power reading that never changed says nothing of its ticks.
+    """
     if len(edges) < 2:
-        return LONGEST_PILOT_S / 2
+        return USUAL_TICK_S
     return median(after.time_s - before.time_s for before, after in pairwise(edges))
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from energyopt.applier.devices.interface import Absent, Device
 from energyopt.profiler.benches.interface import Bench
+from energyopt.profiler.measurement.warming import run_time_s
 from energyopt.profiler.measurement.window import CLOCK_TOLERANCE
 from energyopt.profiler.workloads.interface import Kernel
 
@@ -66,7 +67,7 @@ def switch_latency(
     """Switch between two clocks that can be held while a prepared kernel runs; None if no change ever showed."""
     found: list[float] = []
     locks.lock(clocks_mhz[0])
-    run_s = bench.run(kernel, 1)
+    run_s = run_time_s(bench, kernel)
     for number in range(SWITCHES):
         switch = _Switch(bench.device, locks, clocks_mhz[(number + 1) % 2], bench.now_s())
         bench.run(kernel, max(1, math.ceil(LOAD_S / run_s)), switch)

@@ -4,7 +4,7 @@ import platform
 from datetime import UTC, datetime
 
 from energyopt.profiler.measurement.compose import rows_of
-from energyopt.profiler.measurement.run import Job, Measured
+from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.schemas.errors import MeasurementError
 from energyopt.schemas.profile import DeviceKind, Profile, ProfileMetadata, Scope
 

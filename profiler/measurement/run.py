@@ -1,74 +1,28 @@
 """A whole run on one rank: calibrate, rest, warm the board, sweep, time the switches."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, TypeVar
 
-from energyopt.applier.devices.interface import Absent
 from energyopt.applier.guard.hold import HeldClocks, guarded_clocks
-from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.measurement.agreement import Trial, agree_on_plan, agree_to_go_on
 from energyopt.profiler.measurement.budget import SweepPlan
 from energyopt.profiler.measurement.calibration import Calibration, calibrate, heaviest
+from energyopt.profiler.measurement.job import Job, Measured, SetAsideError
 from energyopt.profiler.measurement.latency import LOAD_S, SWITCHES, Locks, SwitchLatency, switch_latency
 from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.records import read_calibration, read_latency, read_plan, read_resting
 from energyopt.profiler.measurement.resting import Resting, attend_waits, idle_power, wait_power
-from energyopt.profiler.measurement.settings import Settings, Timing, timing_for
-from energyopt.profiler.measurement.sweep import Progress, Sweep, restore_windows
-from energyopt.profiler.measurement.team import Solo, Team
+from energyopt.profiler.measurement.settings import Timing, timing_for
+from energyopt.profiler.measurement.sweep import Sweep, restore_windows
+from energyopt.profiler.measurement.warming import longest_soak_s, soak
 from energyopt.profiler.measurement.window import CLOCK_TOLERANCE, Window
-from energyopt.profiler.workloads.interface import Kernel, Workload
+from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.errors import EnergyoptError, MeasurementError
 from energyopt.schemas.profile import EnergySource
 
-SOAK_STEP_S = 5.0
-STABLE_C = 1.0
-
-Say = Callable[[str], None]
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What to measure, where, and with whom.
-
-    able: whether this rank's board can be measured; one that cannot still takes part in collectives.
-    allow_partial: whether ranks go on without those whose clocks cannot be set.
-    check_first: looks at the board under load before anything is set, and may refuse.
-    say, warn: receive what the user should read while the run goes on.
-    """
-
-    bench: Bench
-    workload: Workload
-    settings: Settings
-    progress: Progress
-    say: Say
-    warn: Say
-    team: Team = field(default_factory=Solo)
-    peers: Team = field(default_factory=Solo)
-    able: bool = True
-    allow_partial: bool = False
-    check_first: Callable[[Bench, Kernel], None] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What one rank found; None and empty where it could not measure."""
-
-    calibration: Calibration
-    resting: Resting
-    latency: SwitchLatency | None
-    plan: SweepPlan
-    clocks_mhz: tuple[int, ...]
-    stopped_at_mhz: int | None
-    windows: Mapping[tuple[str, int], list[Window]]
-
-
-class SetAsideError(MeasurementError):
-    """This rank cannot measure, and the others do so without it."""
 
 
 def measure(job: Job, partial: Partial) -> Measured:
@@ -208,7 +162,7 @@ def _plan(job: Job, calibration: Calibration, timing: Timing, began_s: float) ->
     """What all ranks will measure: fitted to the slowest board and the coarsest tick among them."""
     job.progress("trying each kernel once", 0.0)
     run_s = _try_kernels(job)
-    beside_s = job.bench.now_s() - began_s + _soak_s(job.settings) + SWITCHES * LOAD_S
+    beside_s = job.bench.now_s() - began_s + longest_soak_s(job.settings) + SWITCHES * LOAD_S
     trial = Trial(calibration=calibration, timing=timing, run_s=run_s, beside_s=beside_s)
     return agree_on_plan(job.team, job.settings, trial)
 
@@ -232,25 +186,8 @@ def _try_kernels(job: Job) -> dict[str, float]:
 
 
 def _soak(job: Job) -> None:
-    """Warm the board until its temperature no longer rises: a cold board's first windows are too cheap."""
-    kernel = heaviest(job.workload.kernels())
-    before = job.bench.device.state().temperature_c
-    if isinstance(before, Absent):
-        return
     job.progress("warming the board", 0.0)
-    job.bench.prepare(kernel)
-    run_s = job.bench.run(kernel, 1)
-    for _ in range(math.floor(_soak_s(job.settings) / SOAK_STEP_S)):
-        job.bench.run(kernel, max(1, math.ceil(SOAK_STEP_S / run_s)))
-        after = job.bench.device.state().temperature_c
-        if isinstance(after, Absent) or after - before < STABLE_C:
-            return
-        before = after
-
-
-def _soak_s(settings: Settings) -> float:
-    """The longest warming up, which may take a tenth of a budget, s."""
-    return settings.soak_s if settings.budget_s is None else min(settings.soak_s, settings.budget_s / 10)
+    soak(job.bench, job.workload.kernels(), longest_soak_s(job.settings))
 
 
 def _sweep(

@@ -12,7 +12,16 @@ def test_a_process_on_its_own() -> None:
 def test_one_of_several() -> None:
     """What torchrun sets, torch's documentation of it says."""
     environ = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "node0"}
-    assert find_launch(environ) == Launch(rank=5, size=8, local_rank=1)
+    assert find_launch(environ) == Launch(rank=5, size=8, local_rank=1, cuda_number=1)
+
+
+@pytest.mark.parametrize(("visible", "number"), [("3", 0), ("GPU-1a2b", 0), ("0,1", 1), ("", 1)])
+def test_a_launcher_that_shows_each_rank_one_gpu(visible: str, number: int) -> None:
+    """As Slurm does with --gpu-bind: CUDA then numbers that GPU 0 whatever the local rank."""
+    environ = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": visible}
+    launch = find_launch(environ)
+    assert launch is not None
+    assert launch.cuda_number == number
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from energyopt.applier.devices.interface import (
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.benches.simulated import open_simulated_bench
 from energyopt.profiler.measurement.budget import SweepPlan
+from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.profiler.measurement.partial import Partial
-from energyopt.profiler.measurement.run import Job, Measured, measure
+from energyopt.profiler.measurement.run import measure
 from energyopt.profiler.measurement.settings import Settings, Timing
 from energyopt.profiler.measurement.sweep import Sweep
 from energyopt.profiler.measurement.team import Solo

@@ -8,9 +8,10 @@ import pytest
 
 from energyopt.applier.devices.interface import Absent, Throttle
 from energyopt.profiler.benches.simulated import SimulatedBench, open_simulated_bench
+from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.profile import profile_of
-from energyopt.profiler.measurement.run import Job, Measured, measure
+from energyopt.profiler.measurement.run import measure
 from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.errors import ClockControlError, MeasurementError, WorkloadError
 from energyopt.schemas.profile import Level, read_profile, write_profile

@@ -1,0 +1,147 @@
+"""The options of `energyopt profile`: one annotated type each."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class KernelsOnName(StrEnum):
+    """Where real kernels run."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+class DtypeName(StrEnum):
+    """Types of weights and activations."""
+
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+class RecomputeName(StrEnum):
+    """The names of energyopt.profiler.workloads.job.Recompute."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class AttentionName(StrEnum):
+    """The names of energyopt.profiler.workloads.job.AttentionKind."""
+
+    FUSED = "fused"
+    UNFUSED = "unfused"
+
+
+class SourceName(StrEnum):
+    """The names of energyopt.profiler.measurement.settings.SourceChoice."""
+
+    AUTO = "auto"
+    COUNTER = "counter"
+    POWER = "power"
+
+
+Workload = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORKLOAD",
+        help="llama-3.2-3b, llama-3.3-70b, qwen3-1.7b, gpt3-xl, gpt3-175b, a .toml or config.json with Hugging "
+        "Face names, or module:function.",
+    ),
+]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Profile to write.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|nvml:UUID|nvml:N|sim:NAME",
+        help="GPU to measure: CUDA's first (under torchrun each rank's own), one by UUID or CUDA number, or a "
+        "simulated one.",
+    ),
+]
+KernelsOn = Annotated[
+    KernelsOnName,
+    typer.Option(help="cpu times torch on the CPU, to try things out; the energy stays the GPU's."),
+]
+PowerLimit = Annotated[float | None, typer.Option(help="Power limit of a simulated GPU, W.")]
+Clocks = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOW:HIGH:STEP",
+        help="SM clocks, MHz; also a list (1410,1200), all, or current, which sets none. If not given, 18 from the "
+        "highest down to 60 % of it.",
+    ),
+]
+Stages = Annotated[int | None, typer.Option(min=1, help="Pipeline stages.")]
+Chunks = Annotated[int | None, typer.Option("--chunks", min=1, help="Model chunks on each stage.")]
+Layers = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,...", help="Layers of each stage (chunk by chunk); evenly if not given."),
+]
+Microbatch = Annotated[int | None, typer.Option(min=1, help="Sequences in a microbatch.")]
+Sequence = Annotated[int | None, typer.Option(min=1, help="Tokens in a sequence.")]
+Degree = Annotated[int | None, typer.Option(min=1, help="GPUs that share a stage this way.")]
+Dtype = Annotated[DtypeName | None, typer.Option(help="Type of weights and activations.")]
+Recompute = Annotated[RecomputeName | None, typer.Option(help="What a backward computes again.")]
+Attention = Annotated[
+    AttentionName | None, typer.Option(help="Attention's core as one kernel, or as several.")
+]
+Split = Annotated[
+    bool,
+    typer.Option("--split-backward", help="Input and weight gradients apart, for zero-bubble schedules."),
+]
+SequenceParallel = Annotated[
+    bool | None,
+    typer.Option(
+        "--sequence-parallel/--no-sequence-parallel", help="With tensor parallelism; on if not given."
+    ),
+]
+CommSms = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,...", help="SM counts to measure communication kernels at, besides."),
+]
+SkipCommunication = Annotated[
+    bool,
+    typer.Option("--skip-communication", help="Leave communication out, where one process has no peers."),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Fit the sweep into a time such as 30m: fewer windows, then fewer clocks."
+    ),
+]
+Windows = Annotated[int, typer.Option(min=2, max=100, help="Windows behind each row, one per round.")]
+WindowS = Annotated[
+    float | None,
+    typer.Option("--window-s", help="Length of a window, s; ten ticks of the reading if not given."),
+]
+WarmUp = Annotated[
+    float | None,
+    typer.Option("--warm-up-s", help="The kernel runs this long before its window, s; from the tick."),
+]
+CoolDown = Annotated[float, typer.Option("--cool-down-s", min=0.0, help="Pause after each window, s.")]
+Soak = Annotated[float, typer.Option("--soak-s", min=0.0, help="Longest time to warm the board up first, s.")]
+EarlyStop = Annotated[
+    bool,
+    typer.Option(
+        "--early-stop/--no-early-stop",
+        help="Stop lowering the clock once all effective energies have turned.",
+    ),
+]
+Source = Annotated[SourceName, typer.Option("--energy-source", help="auto takes the counter where it works.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the order of kernels, and of a simulated GPU's noise.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Throw away what a stopped run has left.")]
+SiteLock = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LOW:HIGH|none",
+        help="Locked clocks that your site had set, to be put back at the end; NVML cannot read them.",
+    ),
+]
+AllowPartial = Annotated[
+    bool, typer.Option("--allow-partial", help="Go on without ranks whose GPU cannot be measured or clocked.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print what was measured as JSON.")]
