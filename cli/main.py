@@ -55,9 +55,12 @@ for _name in COMMANDS:
 def run() -> None:
     """Run the command line of this process."""
     output.prepare_streams()
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # a batch system's stop cleans up as Ctrl-C does
+    for one in (
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # a batch system's stop, a closed terminal: they clean up like Ctrl-C
+        if signal.getsignal(one) is not signal.SIG_IGN:  # nohup
+            signal.signal(one, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
 
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,32 +72,19 @@ def warn(text: str) -> None:
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
     """Print a table to standard output, its first column left-aligned and the others right-aligned.
 
-    On a terminal, columns that do not fit are folded; anywhere else nothing is ever cut. Foreign text in the title
-    and the cells stays on its line, and its control characters are shown, not sent.
+    On a terminal, columns that do not fit go into further tables below; nothing is ever cut or folded. Foreign text
+    in the title and the cells stays on its line, and its control characters are shown, not sent.
     """
+    from energyopt.planner.tables import Table, panels, plain
     from energyopt.planner.wording import one_line
 
-    title, shown = one_line(title), tuple(tuple(map(one_line, row)) for row in rows)
+    whole = Table(
+        title=one_line(title),
+        columns=tuple(columns),
+        rows=tuple(tuple(map(one_line, row)) for row in rows),
+    )
     if sys.stdout is None or not sys.stdout.isatty():
-        from energyopt.planner.tables import Table, plain
-
-        data(plain(Table(title=title, columns=tuple(columns), rows=shown)))
-    else:
-        data(_drawn(columns, shown, title))
-
-
-def _drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> str:
-    """The table as a terminal of this width shows it."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    drawn = RichTable(box=None, pad_edge=False)
-    for index, name in enumerate(columns):
-        drawn.add_column(name, justify="right" if index else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*row)
-    console = Console(file=sys.stdout, markup=False, highlight=False, emoji=False)
-    with console.capture() as captured:
-        console.print(title)
-        console.print(drawn)
-    return captured.get()
+        data(plain(whole))
+        return
+    width = shutil.get_terminal_size().columns
+    data("\n\n".join(plain(panel) for panel in panels(whole, width)))

@@ -24,8 +24,14 @@ _Schedule = Annotated[
     str | None,
     typer.Option(help="gpipe, 1f1b (if not given), interleaved-1f1b, zb-h1, or a PyTorch schedule .csv."),
 ]
-_Chunks = Annotated[int | None, typer.Option("--chunks", min=1, help="Model chunks on each stage.")]
-_Degree = Annotated[int | None, typer.Option(min=1, help="Degree of the job, recorded in the plan.")]
+_Chunks = Annotated[
+    int | None,
+    typer.Option("--chunks", min=1, help="Model chunks on each stage; the profile's if not given."),
+]
+_Degree = Annotated[
+    int | None, typer.Option(min=1, help="Degree of the job, for the plan; the profile's if not given.")
+]
+_Replicas = Annotated[int | None, typer.Option(min=1, help="Degree of the job, recorded in the plan.")]
 _P2p = Annotated[float | None, typer.Option(help="Time of a transfer between two stages, s.")]
 _Fixed = Annotated[
     float | None,
@@ -66,7 +72,7 @@ def plan(
     chunks: _Chunks = None,
     tensor_parallel: _Degree = None,
     context_parallel: _Degree = None,
-    data_parallel: _Degree = None,
+    data_parallel: _Replicas = None,
     p2p_time_s: _P2p = None,
     fixed_time_s: _Fixed = None,
     points: _Points = 20,

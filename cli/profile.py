@@ -127,10 +127,11 @@ def _run(request: "Request", as_json: bool) -> None:
 
 
 def _print(profile: "Profile", as_json: bool) -> None:
-    from energyopt.planner.views.measured import measured_table, measured_to_json, unusable
+    from energyopt.planner.views.measured import measured_table, measured_to_json, not_held, unusable
 
-    if (warning := unusable(profile)) is not None:
-        output.warn(warning)
+    for warning in (unusable(profile), not_held(profile)):
+        if warning is not None:
+            output.warn(warning)
     if as_json:
         from energyopt.schemas.files import canonical_json
 

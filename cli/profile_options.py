@@ -49,8 +49,8 @@ Workload = Annotated[
     str,
     typer.Argument(
         metavar="WORKLOAD",
-        help="llama-3.2-3b, llama-3.3-70b, qwen3-1.7b, gpt3-xl, gpt3-175b, a .toml or config.json with Hugging "
-        "Face names, or module:function.",
+        help="llama-3.2-3b, llama-3.3-70b, qwen3-1.7b, gpt3-xl, gpt3-175b, a .toml or config.json (or its folder) "
+        "with Hugging Face names, or module:function.",
     ),
 ]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Profile to write.")]
@@ -75,19 +75,23 @@ Clocks = Annotated[
         "highest down to 60 % of it.",
     ),
 ]
-Stages = Annotated[int | None, typer.Option(min=1, help="Pipeline stages.")]
-Chunks = Annotated[int | None, typer.Option("--chunks", min=1, help="Model chunks on each stage.")]
+Stages = Annotated[int | None, typer.Option(min=1, help="Pipeline stages; 1 if not given.")]
+Chunks = Annotated[
+    int | None, typer.Option("--chunks", min=1, help="Model chunks on each stage; 1 if not given.")
+]
 Layers = Annotated[
     str | None,
     typer.Option(metavar="N,N,...", help="Layers of each stage (chunk by chunk); evenly if not given."),
 ]
-Microbatch = Annotated[int | None, typer.Option(min=1, help="Sequences in a microbatch.")]
-Sequence = Annotated[int | None, typer.Option(min=1, help="Tokens in a sequence.")]
-Degree = Annotated[int | None, typer.Option(min=1, help="GPUs that share a stage this way.")]
-Dtype = Annotated[DtypeName | None, typer.Option(help="Type of weights and activations.")]
-Recompute = Annotated[RecomputeName | None, typer.Option(help="What a backward computes again.")]
+Microbatch = Annotated[int | None, typer.Option(min=1, help="Sequences in a microbatch; 1 if not given.")]
+Sequence = Annotated[int | None, typer.Option(min=1, help="Tokens in a sequence; 2048 if not given.")]
+Degree = Annotated[int | None, typer.Option(min=1, help="GPUs that share a stage this way; 1 if not given.")]
+Dtype = Annotated[DtypeName | None, typer.Option(help="Of weights and activations; bfloat16 if not given.")]
+Recompute = Annotated[
+    RecomputeName | None, typer.Option(help="What a backward computes again; none if not given.")
+]
 Attention = Annotated[
-    AttentionName | None, typer.Option(help="Attention's core as one kernel, or as several.")
+    AttentionName | None, typer.Option(help="Attention's core as one kernel (if not given) or several.")
 ]
 Split = Annotated[
     bool,

@@ -16,12 +16,14 @@ _DEGREES_OF_WORKLOADS = {"tp": "tensor_parallel", "cp": "context_parallel"}
 def build_job(settings: dict[str, Any], profile: Profile) -> tuple[Pipeline, Schedule]:
     """The pipeline and its schedule, checked against each other and against the profile.
 
-    settings: fields of Pipeline; `schedule` is a name or the path of a PyTorch schedule CSV.
+    settings: fields of Pipeline; `schedule` is a name or the path of a PyTorch schedule CSV. Stages, chunks and
+        degrees that are not given are the profile's.
 
     Raises:
         RequestError: a setting is missing, or contradicts the schedule's file.
         ProfileError: the profile is of another job.
     """
+    settings = _measured_degrees(profile) | settings
     if (file := schedule_file(settings)) is not None:
         pipeline, schedule = _from_csv(settings, file)
     else:
@@ -57,6 +59,12 @@ def _from_csv(settings: dict[str, Any], path: Path) -> tuple[Pipeline, Schedule]
     return pipeline, schedule
 
 
+def _measured_degrees(profile: Profile) -> dict[str, int]:
+    """The tensor and context degree that the profile says it was measured with, under the pipeline's names."""
+    found = {name: profile.metadata.workload.get(short) for short, name in _DEGREES_OF_WORKLOADS.items()}
+    return {name: value for name, value in found.items() if isinstance(value, int)}
+
+
 def _from_settings(settings: dict[str, Any], profile: Profile) -> Pipeline:
     stages = settings.get("stages") or _stages_of(profile)
     if stages is None:
@@ -70,7 +78,8 @@ def _from_settings(settings: dict[str, Any], profile: Profile) -> Pipeline:
             f"unknown schedule {settings['schedule']!r}: known are {', '.join(SCHEDULES)}, "
             "or the path of a PyTorch schedule file that ends in .csv"
         )
-    return Pipeline(**{**settings, "stages": stages})
+    chunks = settings.get("chunks_per_stage") or _chunks_of(profile)
+    return Pipeline(**{**settings, "stages": stages, "chunks_per_stage": chunks})
 
 
 def _check_profile(profile: Profile, pipeline: Pipeline) -> None:
@@ -79,7 +88,7 @@ def _check_profile(profile: Profile, pipeline: Pipeline) -> None:
         raise ProfileError(
             f"the profile has {stages} stages and the job {pipeline.stages}: it is the profile of another job"
         )
-    chunks = 1 + max((row.chunk or 0 for row in profile.rows if row.level is Level.OP), default=0)
+    chunks = _chunks_of(profile)
     if chunks > pipeline.chunks_per_stage:
         raise ProfileError(
             f"the profile has {chunks} chunks per stage and the job {pipeline.chunks_per_stage}: "
@@ -99,6 +108,11 @@ def _stages_of(profile: Profile) -> int | None:
     """The number of stages that the profile tells apart, or None where its rows serve every stage."""
     stages = {row.stage for row in profile.rows if row.level is Level.OP and row.stage is not None}
     return max(stages) + 1 if stages else None
+
+
+def _chunks_of(profile: Profile) -> int:
+    """The number of chunks per stage that the profile tells apart."""
+    return 1 + max((row.chunk or 0 for row in profile.rows if row.level is Level.OP), default=0)
 
 
 def merged_settings(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:

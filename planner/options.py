@@ -98,7 +98,11 @@ def _nearest(rows: Iterable[_Served], kind: OpKind) -> str:
         more = f"; and {len(served) - _SHOWN} more" if len(served) > _SHOWN else ""
         return f"it has {kind} of {shown}{more}: every stage and chunk of the schedule needs rows"
     known = ", ".join(sorted({str(op) for _, _, op in rows})) or "no operation at all"
-    hint = f": zero-bubble schedules need rows of {' and '.join(_SPLIT)}" if kind in _SPLIT else ""
+    hint = (
+        f": zero-bubble schedules need rows of {' and '.join(_SPLIT)} (profile --split-backward)"
+        if kind in _SPLIT
+        else ""
+    )
     return f"it has rows of {known}{hint}"
 
 

@@ -12,5 +12,6 @@ __all__ = [
     "request",
     "simulation",
     "site_lock",
+    "surroundings",
     "workloads",
 ]

@@ -60,7 +60,7 @@ def _asked(text: str) -> list[int]:
         low, high, step = map(int, match.groups())
         if not 0 < low <= high or step == 0:
             raise RequestError(
-                f"--clocks {text} is empty: give LOW:HIGH:STEP with 0 < LOW <= HIGH and STEP > 0"
+                f"--clocks {text} is empty: give LOW:HIGH:STEP, the lower clock first, all above 0"
             )
         return list(range(high, low - 1, -step))
     if _LIST.fullmatch(text):

@@ -5,6 +5,7 @@ from typing import Any
 
 from energyopt.applier.devices.interface import Device
 from energyopt.profiler.benches.interface import Bench
+from energyopt.profiler.benches.torch_import import import_torch
 from energyopt.profiler.distributed.launch import Launch
 from energyopt.profiler.site_lock import WithSiteLock, parse_site_lock
 from energyopt.profiler.workloads.interface import Workload
@@ -35,7 +36,7 @@ def open_board(
     if device != "auto" and not device.startswith(NVML):
         raise RequestError(f"--device {device!a} is none of auto, nvml:UUID, nvml:N and sim:NAME")
     if kernels_on == "cuda":
-        _import_torch()
+        import_torch()
     board = _open_nvml(device, launch)
     return board if lock_mhz is None else WithSiteLock(board, lock_mhz)
 
@@ -82,19 +83,9 @@ def open_torch(
     return open_torch_bench(board, torch_device=where, dtype=dtype, groups=groups, peer=peer)
 
 
-def _import_torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise RequestError(
-            "real kernels need torch (pip install 'energyopt[torch]'); without it, try --device sim:a100-sxm4-80gb"
-        ) from error
-    return torch
-
-
 def _cuda_number(uuid: str, otherwise: int) -> int:
     """CUDA's number of a board, by its UUID; `otherwise` where torch gives no UUIDs."""
-    cuda = _import_torch().cuda
+    cuda = import_torch().cuda
     wanted = uuid.removeprefix("GPU-").lower()
     for number in range(cuda.device_count()):
         if str(getattr(cuda.get_device_properties(number), "uuid", "")).lower() == wanted:

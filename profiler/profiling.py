@@ -1,12 +1,13 @@
 """`energyopt profile`, start to end: workload, board, measurement, file."""
 
 import os
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from energyopt.applier.devices.interface import Device
+from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.clocks import CURRENT, choose_clocks
 from energyopt.profiler.distributed.launch import find_launch
 from energyopt.profiler.measurement.job import Job, Measured
@@ -25,6 +26,7 @@ from energyopt.profiler.opening import (
 )
 from energyopt.profiler.request import Request, digest_of, ignored_settings
 from energyopt.profiler.site_lock import refuse_unknown_lock
+from energyopt.profiler.surroundings import fleeting_journal, others_on
 from energyopt.profiler.workloads.communication import communicates, without_communication
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.profiler.workloads.open import load_workload
@@ -66,15 +68,7 @@ def run_profile(request: Request, voice: Voice) -> Profile | None:
 
 def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profile:
     workload = _for_one_process(request, workload)
-    if is_simulated(request.device):
-        bench = open_simulated(request.device, None, request.power_limit_w, request.settings.seed)
-    else:
-        board = open_board(request.device, None, kernels_on=request.kernels_on, site_lock=request.site_lock)
-        bench = open_torch(
-            board, workload, kernels_on=request.kernels_on, cuda_number=0, groups=None, peer=None
-        )
-    with closing(bench):
-        check_able(bench.device, sets_clocks=request.clocks != CURRENT)
+    with _bench(request, workload, voice) as bench:
         settings = settings_for(request, bench.device, voice)
         job = Job(
             bench=bench,
@@ -83,9 +77,38 @@ def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profil
             progress=voice.progress,
             say=voice.say,
             warn=voice.warn,
+            kernels_on="simulation" if is_simulated(request.device) else request.kernels_on,
             check_first=refuse_unknown_lock if request.site_lock is None else None,
         )
         return measure_and_write(job, request, request.output, rank=None)
+
+
+@contextmanager
+def _bench(request: Request, workload: Workload, voice: Voice) -> Iterator[Bench]:
+    if is_simulated(request.device):
+        yield open_simulated(request.device, None, request.power_limit_w, request.settings.seed)
+        return
+    kernels_on = request.kernels_on
+    with closing(
+        open_board(request.device, None, kernels_on=kernels_on, site_lock=request.site_lock)
+    ) as board:
+        check_able(board, sets_clocks=request.clocks != CURRENT)
+        look_around(request, board, voice, journal=True)
+        bench = open_torch(board, workload, kernels_on=kernels_on, cuda_number=0, groups=None, peer=None)
+        with closing(bench):
+            yield bench
+
+
+def look_around(request: Request, board: Device, voice: Voice, *, journal: bool) -> None:
+    """Warn of what may spoil the run; to be done before this process works on the board.
+
+    journal: whether this process speaks of the clock journal, which all of a machine share.
+    """
+    for warning in others_on(board):
+        voice.warn(warning)
+    if journal and request.clocks != CURRENT:
+        for warning in fleeting_journal(board):
+            voice.warn(warning)
 
 
 def _for_one_process(request: Request, workload: Workload) -> Workload:
@@ -103,6 +126,11 @@ def _for_one_process(request: Request, workload: Workload) -> Workload:
 
 def settings_for(request: Request, board: Device, voice: Voice) -> Settings:
     """The settings with the clocks that the request means on this board."""
+    if board.identity.mig:
+        voice.warn(
+            f"{board.identity.name} is shared by MIG: its readings are those of the whole board, so the energies "
+            "are an upper limit while other slices work, and slices must not be added up"
+        )
     clocks = choose_clocks(request.clocks, board.supported_sm_clocks_mhz())
     if clocks.snapped:
         asked, snapped = clocks.snapped[0]
@@ -114,15 +142,23 @@ def settings_for(request: Request, board: Device, voice: Voice) -> Settings:
 def measure_and_write(job: Job, request: Request, output: Path, rank: int | None) -> Profile:
     """Measure what an earlier, stopped run has not, and write the profile; its record then goes."""
     with open_partial(job, request, output) as partial:
-        measured = _measure(job, partial)
-        try:
-            profile = profile_of(job, measured, rank)
-        except MeasurementError:
-            partial.discard()  # the next run is to look again, not to find the same once more
-            raise
+        profile = profile_or_discard(job, partial, _measure(job, partial), rank)
         write_profile(output, profile)
         partial.discard()
     return profile
+
+
+def profile_or_discard(job: Job, partial: Partial, measured: Measured, rank: int | None) -> Profile:
+    """The profile of what was measured; where it is worth nothing the next run is to look again at everything.
+
+    Raises:
+        MeasurementError: every window of every op was rejected.
+    """
+    try:
+        return profile_of(job, measured, rank)
+    except MeasurementError:
+        partial.discard()
+        raise
 
 
 def _measure(job: Job, partial: Partial) -> Measured:
@@ -137,11 +173,11 @@ def _measure(job: Job, partial: Partial) -> Measured:
 def open_partial(job: Job, request: Request, output: Path) -> Partial:
     """The record of this run beside its output, with what an earlier run of the same kind has left in it."""
     path, board = partial_path(output), job.bench.device.identity
-    if request.restart:
-        with suppress(OSError):  # where it cannot go, opening it says why
-            path.unlink()
     digest = digest_of(job.workload, job.settings, board, request.kernels_on)
-    partial = Partial(path, digest, f"{job.workload.name} on {board.name}")
-    if windows := len(partial.all("window")):
-        job.say(f"going on with {path}: {windows} windows are there already")
+    what = f"{job.workload.name} on {board.name}"
+    partial = Partial(path, digest, what, restart=request.restart)
+    windows = len(partial.all("window"))
+    if windows or partial.rejected:
+        again = f"; {partial.rejected} that were rejected are measured again" if partial.rejected else ""
+        job.say(f"going on with {path}: {windows} windows are there already{again}")
     return partial

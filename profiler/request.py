@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from energyopt import __version__
 from energyopt.applier.devices.interface import Identity
+from energyopt.profiler.measurement.profile import torch_version
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.opening import is_simulated
 from energyopt.profiler.workloads.communication import communicates
@@ -81,6 +83,8 @@ def digest_of(workload: Workload, settings: Settings, board: Identity, kernels_o
         "settings": asdict(settings),
         "board": asdict(board),
         "kernels_on": kernels_on,
+        "torch": torch_version(),
+        "tool": __version__,
     }
     return hashlib.sha256(compact_json(found).encode()).hexdigest()
 

@@ -66,7 +66,8 @@ def refuse_unknown_lock(bench: Bench, kernel: Kernel) -> None:
     raise ClockControlError(
         f"{bench.device.identity.name} runs at {median(clocks):.0f} MHz under load, though it supports "
         f"{supported[0]} MHz and nothing throttles it: perhaps your site locked its clocks, which this would take "
-        "off at the end; give --site-lock-mhz LOW:HIGH to have that lock put back, or --site-lock-mhz none"
+        "off at the end; give --site-lock-mhz LOW:HIGH to have that lock put back, or --site-lock-mhz none where "
+        "there is none (application clocks stay as they are)"
     )
 
 

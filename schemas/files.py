@@ -11,6 +11,9 @@ from typing import Any
 
 from energyopt.schemas.errors import EnergyoptError, FileFormatError
 
+_LONGEST_NAME = 220
+"""Of what file systems allow (255 bytes) the rest is for what is put before and behind it while it is written."""
+
 _HELD: ContextVar[dict[Path, bytes] | None] = ContextVar("held", default=None)
 
 
@@ -22,6 +25,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     Raises:
         EnergyoptError: the folder does not exist or cannot be written, or `path` is a folder or a device.
     """
+    _check_name(path)
     try:
         with suppress(FileNotFoundError):
             path.stat()  # a loop of links is an error here in every version of Python
@@ -50,6 +54,7 @@ def check_target(path: Path) -> None:
     Raises:
         EnergyoptError: the folder does not exist or cannot be written, or `path` is a folder or a device.
     """
+    _check_name(path)
     folder = path.resolve().parent
     if path.exists() and not path.is_file():
         raise EnergyoptError(f"cannot write {path}: it exists and is not a regular file")
@@ -57,6 +62,13 @@ def check_target(path: Path) -> None:
         raise EnergyoptError(f"cannot write {path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
         raise EnergyoptError(f"cannot write {path}: the folder is read-only for you")
+
+
+def _check_name(path: Path) -> None:
+    if path.name == "-":
+        raise EnergyoptError("'-' is no file: give one, or read the data that is printed on standard output")
+    if len(os.fsencode(path.name)) > _LONGEST_NAME:
+        raise EnergyoptError(f"cannot write {path}: a file name may have {_LONGEST_NAME} bytes at most here")
 
 
 def write_bytes(path: Path, content: bytes) -> None:

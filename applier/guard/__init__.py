@@ -3,4 +3,15 @@
 Standard library alone; a driver is opened through `energyopt.applier.devices` when it is needed.
 """
 
-__all__ = ["forks", "hold", "journal", "locks", "owner", "process", "restore", "signals", "watch"]
+__all__ = [
+    "container",
+    "forks",
+    "hold",
+    "journal",
+    "locks",
+    "owner",
+    "process",
+    "restore",
+    "signals",
+    "watch",
+]

@@ -26,14 +26,12 @@ from energyopt.applier.guard.journal import (
     read_journal,
     write_journal,
 )
-from energyopt.applier.guard.locks import take_lock
+from energyopt.applier.guard.locks import SIMULATED, take_lock
 from energyopt.applier.guard.owner import this_process
 from energyopt.applier.guard.process import Guard, start_guard
 from energyopt.applier.guard.restore import give_back
 from energyopt.applier.guard.signals import deferred_signals
 from energyopt.schemas.errors import ClockControlError, DeviceError, EnergyoptError
-
-SIMULATED = "simulated"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One process at a time sets a board's clocks: a lock on a file beside the journal, for as long as it lives.
+"""One process at a time sets or measures a board: a lock on a file beside the journal, for as long as it lives.
 
 The lock (flock) is shared with the guard process, so that it is let go only when the board stands as it was found
 or both have been killed. It rules among those that use one state folder: users or containers that share a board
@@ -8,10 +8,13 @@ set ENERGYOPT_STATE_DIR to one folder.
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from energyopt.applier.devices.interface import Device
 from energyopt.applier.guard import forks
-from energyopt.applier.guard.journal import unwritable
+from energyopt.applier.guard.journal import journal_path, make_state_folder, unwritable
 from energyopt.applier.guard.owner import Owner, owner_from, this_process
 from energyopt.schemas.errors import ClockControlError, DeviceError, FileFormatError
 from energyopt.schemas.files import canonical_json, read_json
@@ -21,6 +24,29 @@ PATIENCE_S = 10.0
 """How long to wait for the guard of an owner that has ended; a restore takes well under a second."""
 
 _RETRY_S = 0.05
+
+SIMULATED = "simulated"
+
+
+@contextmanager
+def reserved(device: Device) -> Iterator[None]:
+    """Keep other runs off a board that this process only reads: each would count what the other uses.
+
+    A simulated board is this process's own.
+
+    Raises:
+        DeviceError: another process has it.
+        ClockControlError: the lock file cannot be written.
+    """
+    if device.identity.kind == SIMULATED:
+        yield
+        return
+    uuid = device.identity.uuid
+    lock = take_lock(journal_path(make_state_folder(), uuid), uuid)
+    try:
+        yield
+    finally:
+        forks.close(lock)
 
 
 def lock_path(journal: Path) -> Path:
@@ -40,7 +66,7 @@ def take_lock(journal: Path, uuid: str, patience_s: float = PATIENCE_S) -> int:
     while descriptor is None:
         owner = lock_owner(journal)
         if owner is not None and owner.alive():
-            raise DeviceError(f"{uuid} is being clocked by {owner}; wait for it or stop it")
+            raise DeviceError(f"{uuid} is in use by {owner}; wait for it or stop it")
         if time.monotonic() > deadline:
             raise _left_behind(uuid, owner, patience_s)
         time.sleep(_RETRY_S)  # the owner is about to sign, or its guard to give the clocks back
@@ -91,6 +117,6 @@ def _sign(descriptor: int, journal: Path) -> None:
 def _left_behind(uuid: str, owner: Owner | None, patience_s: float) -> DeviceError:
     who = "a process that left no name" if owner is None else f"{owner}, which has ended"
     return ClockControlError(
-        f"{uuid} was clocked by {who}, and something that it started holds the lock for {patience_s:g} s now; "
+        f"{uuid} was in use by {who}, and something that it started holds the lock for {patience_s:g} s now; "
         "end what is left of it, then run energyopt doctor --restore"
     )

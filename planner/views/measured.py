@@ -18,6 +18,7 @@ _COLUMNS = (
     "stage",
     "clocks",
     "top MHz",
+    "held MHz",
     "time s",
     "+-",
     "energy J",
@@ -27,6 +28,8 @@ _COLUMNS = (
     "its time s",
 )
 
+_HELD = 0.98
+
 
 def measured_table(profile: "Profile") -> Table:
     """One line per op: at its highest clock and where its energy is least, with 95 % intervals."""
@@ -34,8 +37,8 @@ def measured_table(profile: "Profile") -> Table:
     lines = tuple(_line(rows) for rows in _usable_ops(profile))
     share = "1 GPU" if meta.gpus_per_stage == 1 else f"1 of the {gpus(meta.gpus_per_stage)} of a stage"
     title = (
-        f"{meta.source or 'profile'} on {device(meta.device_name, meta.device_kind)}, per op on {share}, "
-        f"{meta.scope}; wait power {meta.wait_power_w:.1f} W; +- is half the 95 % interval"
+        f"{meta.source or 'profile'}{_shape(profile)} on {device(meta.device_name, meta.device_kind)}, "
+        f"per op on {share}, {meta.scope}; wait power {meta.wait_power_w:.1f} W; +- is half the 95 % interval"
     )
     return Table(title=title, columns=_COLUMNS, rows=lines)
 
@@ -49,6 +52,33 @@ def measured_to_json(profile: "Profile") -> dict[str, Any]:
         "invalid_rows": sum(row.invalid is not None for row in profile.rows),
         "ops": [_to_json(row) for rows in _usable_ops(profile) for row in rows],
     }
+
+
+def _shape(profile: "Profile") -> str:
+    """What one microbatch is, in brackets; nothing where the profile does not say."""
+    settings = profile.metadata.workload
+    sequences, tokens, dtype = (
+        settings.get(name) for name in ("microbatch_size", "sequence_length", "dtype")
+    )
+    if sequences is None or tokens is None:
+        return ""
+    return f" (microbatch of {sequences} x {tokens} tokens{'' if dtype is None else f', {dtype}'})"
+
+
+def not_held(profile: "Profile") -> str | None:
+    """At which clocks ops ran below what was asked for; None where all were held."""
+    rows = [row for rows in _usable_ops(profile) for row in rows]
+    asked = {row.sm_clock_mhz for row in rows}
+    held = {
+        one: [row.achieved_sm_clock_mhz or one for row in rows if row.sm_clock_mhz == one] for one in asked
+    }
+    slow = [one for one in asked if min(held[one]) < _HELD * one]
+    if not slow:
+        return None
+    return (
+        f"the board did not hold {len(slow)} of {len(asked)} clocks ({min(slow)} to {max(slow)} MHz), most likely "
+        "for its power limit: these are nearly the same point, and what a job at the highest clock really gets"
+    )
 
 
 def unusable(profile: "Profile") -> str | None:
@@ -84,6 +114,7 @@ def _line(rows: Sequence["ProfileRow"]) -> tuple[str, ...]:
         ("all" if top.stage is None else str(top.stage)) + chunk,
         str(len(rows)),
         str(top.sm_clock_mhz),
+        MISSING if top.achieved_sm_clock_mhz is None else str(top.achieved_sm_clock_mhz),
         f"{top.time_s:.5g}",
         _relative(half_width(top.time_std_s, top.samples), top.time_s),
         f"{top.energy_j:.5g}",

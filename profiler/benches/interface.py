@@ -17,6 +17,14 @@ class Bench(Protocol):
     def device(self) -> Device:
         """The board that the kernels run on."""
 
+    @property
+    def last_idle_share(self) -> float:
+        """Share of the last run's time in which the board may have waited for the host to launch a kernel.
+
+        0 where kernels are not queued (a CPU, a simulated GPU). Above about 0.005 the run's time and energy are
+        rather the host's than the kernel's.
+        """
+
     def now_s(self) -> float:
         """The time; only differences mean something."""
 

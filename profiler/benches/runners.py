@@ -10,16 +10,26 @@ Step = Callable[[], object]
 
 
 class Runner(Protocol):
-    """Runs steps on one device; the calling thread polls."""
+    """Runs steps on one device."""
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the last run's time in which the device may have waited for steps to be launched."""
 
     def forget(self) -> None:
         """Another kernel follows: drop what was learnt about the last one."""
+
+    def release(self) -> None:
+        """Give the driver back the memory that no kernel holds."""
 
     def settle(self) -> None:
         """Return when nothing is queued or running."""
 
     def run(self, step: Step, repeats: int, poll: Poll | None) -> float:
-        """Run `step` so many times; return the seconds from an idle device to an idle device."""
+        """Run `step` so many times; return the seconds from an idle device to an idle device.
+
+        Steps and polls may run in different threads; what either raises ends both and is raised here.
+        """
 
     def spin(self) -> Step:
         """A step that keeps the device waiting, as a blocked receive does, for about a millisecond."""

@@ -1,5 +1,7 @@
 """A bench in the virtual time of a simulated GPU: thousands of measuring windows in seconds."""
 
+import difflib
+
 from energyopt.applier.devices.interface import Identity
 from energyopt.profiler.benches.interface import Poll
 from energyopt.profiler.simulation.board import Board
@@ -12,6 +14,7 @@ from energyopt.profiler.simulation.thermal import leakage_factor
 from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.errors import DeviceError, WorkloadError
 
+MOST_OF_LIMIT = 1.5
 _POLL_S = 1e-4  # a poll that wants to come back at once comes back after this
 
 
@@ -22,7 +25,6 @@ def open_simulated_bench(
 
     power_limit_w: the board's limit, W; None for the one it is sold with.
     seed: two benches with the same seed behave the same under the same calls.
-    number: tells boards of one run apart, in their UUIDs.
     noise: whether power, speed, readings and latencies vary by chance.
     number: tells the boards of one job apart: their UUIDs differ.
 
@@ -30,11 +32,17 @@ def open_simulated_bench(
         DeviceError: there is no such GPU, or the limit is not positive.
     """
     if name not in GPUS:
-        raise DeviceError(f"no simulated GPU is called {name!r}; there are {', '.join(sorted(GPUS))}")
+        begun = [one for one in GPUS if name and one.startswith(name)]
+        close = begun or difflib.get_close_matches(name, GPUS, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise DeviceError(f"no simulated GPU is called {name!r}: {hint}there are {', '.join(sorted(GPUS))}")
     spec = GPUS[name]
     limit_w = spec.power.limit_w if power_limit_w is None else power_limit_w
-    if not limit_w > 0:
-        raise DeviceError(f"a power limit of {limit_w} W is impossible; give one above 0 W")
+    if not spec.power.board_w < limit_w <= MOST_OF_LIMIT * spec.power.limit_w:
+        raise DeviceError(
+            f"a power limit of {limit_w:g} W is impossible for {spec.name}: give one between its "
+            f"{spec.power.board_w:g} W at rest and {MOST_OF_LIMIT:g} times its usual {spec.power.limit_w:g} W"
+        )
     uuid = f"SIM-{name}" + (f"-{number}" if number else "")
     return SimulatedBench(spec, uuid=uuid, limit_w=limit_w, wander=Wander(seed, noise))
 
@@ -66,6 +74,11 @@ class SimulatedBench:
         """The simulated board."""
         return self._device
 
+    @property
+    def last_idle_share(self) -> float:
+        """A simulated GPU never waits for its host."""
+        return 0.0
+
     def now_s(self) -> float:
         """Virtual time since the board was switched on."""
         return self._board.now_s
@@ -78,8 +91,13 @@ class SimulatedBench:
         """Compute what the kernel costs at each clock.
 
         Raises:
-            WorkloadError: this GPU has no matrix units for the kernel's data type.
+            WorkloadError: this GPU has no matrix units for the kernel's data type, or too little memory.
         """
+        if kernel.memory_bytes > self._spec.memory_bytes:
+            raise WorkloadError(
+                f"kernel {kernel.name} does not fit: it reads and writes {kernel.memory_bytes / 1e9:.4g} GB and "
+                f"{self._spec.name} has {self._spec.memory_bytes / 1e9:.0f} GB; are the sizes right?"
+            )
         self._costs_of(kernel)
 
     def run(self, kernel: Kernel, repeats: int, poll: Poll | None = None) -> float:

@@ -16,8 +16,16 @@ class ThreadRunner:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="energyopt-kernels")
 
+    @property
+    def idle_share(self) -> float:
+        """Nothing is queued: a step's work is done when it returns."""
+        return 0.0
+
     def forget(self) -> None:
         """Nothing is learnt."""
+
+    def release(self) -> None:
+        """Torch keeps no cache of a CPU's memory."""
 
     def settle(self) -> None:
         """Steps are done when they return."""

@@ -11,6 +11,7 @@ from energyopt.profiler.benches.interface import Poll
 from energyopt.profiler.benches.polling import now, sleep
 from energyopt.profiler.benches.runners import Runner, Step, wait_for
 from energyopt.profiler.benches.threads import ThreadRunner
+from energyopt.profiler.benches.torch_import import import_torch
 from energyopt.profiler.workloads.interface import Communication, Kernel
 from energyopt.profiler.workloads.job import DTYPE_BYTES
 from energyopt.profiler.workloads.user import describe
@@ -65,6 +66,11 @@ class TorchBench:
     def device(self) -> Device:
         """The board that is read and clocked."""
         return self._device
+
+    @property
+    def last_idle_share(self) -> float:
+        """What the runner found."""
+        return self._runner.idle_share
 
     def now_s(self) -> float:
         """A monotonic time."""
@@ -130,8 +136,7 @@ class TorchBench:
     def _drop(self) -> None:
         self._prepared = None
         self._runner.forget()
-        if self._place.device.type == "cuda":
-            self._place.torch.cuda.empty_cache()  # blocks of other sizes would fragment what is free
+        self._runner.release()
 
     def _failure(self, kernel: Kernel, error: Exception | SystemExit) -> EnergyoptError:
         if isinstance(error, EnergyoptError):
@@ -171,12 +176,13 @@ def open_torch_bench(
         peer: what `wait` blocks on; every call of it must meet one of the peer's.
 
     Raises:
-        WorkloadError: torch is not installed, or has no such type.
+        RequestError: torch is not installed.
+        WorkloadError: torch has no such type.
         DeviceError: no such device, or another board than `device`.
     """
     if dtype not in DTYPE_BYTES:
         raise WorkloadError(f"dtype {dtype!r} is none of {', '.join(DTYPE_BYTES)}")
-    torch = _import_torch()
+    torch = import_torch()
     found = _torch_device(torch, torch_device)
     place = TorchPlace(torch=torch, device=found, dtype=getattr(torch, dtype), groups=groups)
     if found.type == "cpu":
@@ -184,14 +190,6 @@ def open_torch_bench(
     _check_same_board(torch, found, device)
     torch.cuda.set_device(found)
     return TorchBench(device, place, CudaRunner(torch.cuda, found), peer)
-
-
-def _import_torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise WorkloadError("real kernels need torch: pip install 'energyopt[torch]'") from error
-    return torch
 
 
 def _torch_device(torch: Any, name: str) -> Any:

@@ -24,6 +24,12 @@ _SAME = (
 )
 
 
+_SUMS = ("windows", "rejected_windows", "lost_readings", "missed_clock_switches", "kernels_without_number")
+_WORST = ("tick_s", "longest_clock_switch_s")
+_RATIO = "counter_over_power"
+_HALF_WIDTH = "wait_power_half_width_w"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
     """A merged profile, and what its user should know."""
@@ -162,9 +168,9 @@ def _metadata(shards: Sequence[Profile], wait_w: float) -> ProfileMetadata:
     idle = [one.idle_power_w for one in metas if one.idle_power_w is not None]
     boards = [one.device_uuid for one in metas if one.device_uuid is not None]
     measurement: dict[str, Any] = dict(metas[0].measurement)
+    measurement.pop(_HALF_WIDTH, None)  # unknown where one rank does not know its own
     measurement |= {"ranks": len(shards), "boards": ", ".join(sorted(set(boards)))}
-    for name in ("windows", "rejected_windows"):
-        measurement[name] = sum(int(one.measurement.get(name, 0)) for one in metas)
+    measurement |= _joint(shards)
     hosts = sorted({one.host for one in metas if one.host is not None})
     return replace(
         metas[0],
@@ -175,6 +181,24 @@ def _metadata(shards: Sequence[Profile], wait_w: float) -> ProfileMetadata:
         measurement=measurement,
         host=", ".join(hosts) or None,
     )
+
+
+def _joint(shards: Sequence[Profile]) -> dict[str, Any]:
+    """What is said of how the ranks measured: sums, the worst, and the error of a mean of independent powers."""
+    said = {name: _said(shards, name) for name in (*_SUMS, *_WORST, _RATIO, _HALF_WIDTH)}
+    found: dict[str, Any] = {name: sum(said[name]) for name in _SUMS if said[name]}
+    found |= {name: max(said[name]) for name in _WORST if said[name]}
+    if said[_RATIO]:
+        found[_RATIO] = max(said[_RATIO], key=lambda ratio: abs(ratio - 1))
+    if len(said[_HALF_WIDTH]) == len(shards):
+        found[_HALF_WIDTH] = math.hypot(*said[_HALF_WIDTH]) / len(shards)
+    return found
+
+
+def _said(shards: Sequence[Profile], name: str) -> list[Any]:
+    """The numbers that shards give under a name."""
+    values = (shard.metadata.measurement.get(name) for shard in shards)
+    return [one for one in values if isinstance(one, int | float)]
 
 
 def _warnings(shards: Sequence[Profile]) -> tuple[str, ...]:

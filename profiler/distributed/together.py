@@ -3,8 +3,8 @@
 import base64
 import platform
 import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,19 @@ from energyopt.profiler.distributed.merging import merge
 from energyopt.profiler.distributed.placement import Placement, part_of, place
 from energyopt.profiler.distributed.torch_team import TorchTeam, ended_by_signals, join, leave
 from energyopt.profiler.distributed.waiting import Peer
-from energyopt.profiler.measurement.agreement import AgreedError, agree_to_go_on
-from energyopt.profiler.measurement.job import Job, SetAsideError
+from energyopt.profiler.measurement.agreement import (
+    AgreedError,
+    SetAsideError,
+    Step,
+    agree_to_go_on,
+    try_together,
+)
+from energyopt.profiler.measurement.job import Job
 from energyopt.profiler.measurement.partial import Partial
-from energyopt.profiler.measurement.profile import profile_of
-from energyopt.profiler.measurement.run import assist, attend_first_lock, measure
+from energyopt.profiler.measurement.run import assist, attend, measure
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
-from energyopt.profiler.profiling import Voice, open_partial, settings_for
+from energyopt.profiler.profiling import Voice, look_around, open_partial, profile_or_discard, settings_for
 from energyopt.profiler.request import Request
 from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.communication import communicates
@@ -48,8 +53,9 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
     with _joined(), _naming(launch.rank):
         with ended_by_signals():
             team, peers = _teams(launch, workload, placement)
-        board, able = _board(request, launch, team)
-        with closing(_bench(request, workload, launch, board)) as bench:
+        simulated = _simulated(request, launch)
+        board, able = _board(request, launch, team, simulated, heard)
+        with closing(board), closing(simulated or _bench(request, workload, launch, board)) as bench:
             job = Job(
                 bench=bench,
                 workload=part_of(workload, placement.stage),
@@ -61,6 +67,7 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
                 peers=peers,
                 able=able,
                 allow_partial=request.allow_partial,
+                kernels_on="simulation" if is_simulated(request.device) else request.kernels_on,
                 check_first=refuse_unknown_lock if request.site_lock is None else None,
             )
             return _measure(job, request, launch.rank)
@@ -111,13 +118,15 @@ def _teams(launch: Launch, workload: Workload, placement: Placement) -> tuple[To
     return everyone, TorchTeam(placement.peers, mine)
 
 
-def _board(request: Request, launch: Launch, team: TorchTeam) -> tuple[Device, bool]:
+def _board(
+    request: Request, launch: Launch, team: TorchTeam, simulated: Bench | None, voice: Voice
+) -> tuple[Device, bool]:
     """This rank's board, and whether it can be used; where not, it tells nothing and the others go on without.
 
     Raises:
         AgreedError: a board cannot be used and the request does not allow to go on, or none can.
     """
-    board, problem = _try_board(request, launch)
+    board, problem = (simulated.device, None) if simulated else _try_board(request, launch, voice)
     agree_to_go_on(team, problem, allow_partial=request.allow_partial)
     _check_distinct(team, board, able=problem is None)
     return board, problem is None
@@ -134,13 +143,18 @@ def _check_distinct(team: TorchTeam, board: Device, *, able: bool) -> None:
             )
 
 
-def _try_board(request: Request, launch: Launch) -> tuple[Device, str | None]:
-    if is_simulated(request.device):
-        return _open_simulated(request, launch).device, None
+def _simulated(request: Request, launch: Launch) -> Bench | None:
+    if not is_simulated(request.device):
+        return None
+    return open_simulated(request.device, launch, request.power_limit_w, request.settings.seed)
+
+
+def _try_board(request: Request, launch: Launch, voice: Voice) -> tuple[Device, str | None]:
     board = None
     try:
         board = open_board(request.device, launch, kernels_on=request.kernels_on, site_lock=request.site_lock)
         check_able(board, sets_clocks=request.clocks != CURRENT)
+        look_around(request, board, voice, journal=launch.local_rank == 0)
     except DeviceError as error:
         if board is not None:
             board.close()
@@ -148,13 +162,7 @@ def _try_board(request: Request, launch: Launch) -> tuple[Device, str | None]:
     return board, None
 
 
-def _open_simulated(request: Request, launch: Launch) -> Bench:
-    return open_simulated(request.device, launch, request.power_limit_w, request.settings.seed)
-
-
 def _bench(request: Request, workload: Workload, launch: Launch, board: Device) -> Bench:
-    if is_simulated(request.device):
-        return _open_simulated(request, launch)
     import torch
     import torch.distributed as dist
 
@@ -188,7 +196,8 @@ def _common_settings(request: Request, board: Device, team: TorchTeam, voice: Vo
 def _measure(job: Job, request: Request, rank: int) -> Profile | None:
     """Measure and join; what this rank has measured is kept until the whole profile is written."""
     path = shard_path(request.output, rank)
-    with open_partial(job, request, path) as partial:
+    with ExitStack() as stack:
+        partial = _agreed_record(job, lambda: stack.enter_context(open_partial(job, request, path)))
         shard = _shard(job, partial, rank)
         content = None
         if shard is not None:
@@ -200,18 +209,36 @@ def _measure(job: Job, request: Request, rank: int) -> Profile | None:
     return profile
 
 
+def _agreed_record(job: Job, begin: Callable[[], Partial]) -> Partial:
+    """Open the record, on all ranks or on none: also one that only helps keeps the plan."""
+    return try_together(job.team, Step.FIRST_LOCK, begin, allow_partial=None)
+
+
 def _shard(job: Job, partial: Partial, rank: int) -> Profile | None:
     """What this rank measured; None where it only helped the others."""
     if not job.able:
-        attend_first_lock(job)
-        assist(job, partial)
+        attend(job)
+        _help(job, partial, Step.FIRST_LOCK)
         return None
     try:
-        return profile_of(job, measure(job, partial), rank)
+        measured = measure(job, partial)
+        return try_together(
+            job.team,
+            Step.PROFILE,
+            lambda: profile_or_discard(job, partial, measured, rank),
+            allow_partial=job.allow_partial,
+        )
     except SetAsideError as error:
         job.warn(f"this GPU is left out: {error}")
-    assist(replace(job, able=False), partial)
+        if error.step is not Step.PROFILE:
+            _help(replace(job, able=False), partial, error.step)
     return None
+
+
+def _help(job: Job, partial: Partial, after: Step) -> None:
+    """Take part in what the others do, to the end, on a rank that was given up at a step."""
+    assist(job, partial, after)
+    attend(job)
 
 
 def shard_path(output: Path, rank: int) -> Path:

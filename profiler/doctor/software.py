@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from energyopt.applier.devices.nvml.rights import may_administer
+from energyopt.applier.guard.container import ADVICE, fleeting_state_folder, in_container
 from energyopt.applier.guard.journal import make_state_folder
 from energyopt.profiler.doctor.records import Fact
 from energyopt.schemas.errors import EnergyoptError
@@ -71,9 +72,7 @@ def _torch_found(number: str, cuda: str, devices: int) -> Fact:
 
 
 def _container() -> Fact:
-    marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
-    inside = any(mark.exists() for mark in marks) or "container" in os.environ
-    if not inside:
+    if not in_container():
         return Fact(name="container", found="none seen")
     if not Path("/dev/nvidiactl").exists():
         remedy = "start it with --gpus all and NVIDIA_DRIVER_CAPABILITIES=compute,utility"
@@ -110,6 +109,9 @@ def _state_folder() -> Fact:
         return Fact(
             name="state folder", found=f"{folder} cannot be written", remedy="set ENERGYOPT_STATE_DIR"
         )
+    if fleeting_state_folder() is not None:
+        found = f"{folder}, in this container's own layer"
+        return Fact(name="state folder", found=found, remedy=f"where clocks are set: {ADVICE}")
     return Fact(name="state folder", found=str(folder))
 
 

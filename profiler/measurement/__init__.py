@@ -7,6 +7,7 @@ __all__ = [
     "compose",
     "early_stop",
     "estimation",
+    "exclusive",
     "job",
     "latency",
     "partial",

@@ -1,23 +1,78 @@
 """How the ranks of a run come to measure the same windows at the same clocks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from enum import IntEnum
+from typing import Any, TypeVar
 
 from energyopt.profiler.measurement.budget import SweepPlan, plan_sweep
 from energyopt.profiler.measurement.calibration import Calibration
 from energyopt.profiler.measurement.settings import Settings, Timing
 from energyopt.profiler.measurement.team import Team
-from energyopt.schemas.errors import MeasurementError
+from energyopt.schemas.errors import EnergyoptError, MeasurementError
 from energyopt.schemas.profile import EnergySource
+
+Found = TypeVar("Found")
+
+
+class Step(IntEnum):
+    """Where a rank can fail and the others go on without it, in the order in which a run comes there."""
+
+    FIRST_LOCK = 1
+    CALIBRATION = 2
+    RESTING = 3
+    PROFILE = 4
 
 
 class AgreedError(MeasurementError):
     """All ranks raise it, with one text that names the rank at fault."""
 
 
+class SetAsideError(MeasurementError):
+    """This rank cannot measure, and the others do so without it; `step` is where it failed."""
+
+    def __init__(self, problem: str, step: Step) -> None:
+        super().__init__(problem)
+        self.step = step
+
+
+def try_together(
+    team: Team,
+    step: Step,
+    action: Callable[[], Found],
+    *,
+    allow_partial: bool | None = False,
+    failures: type[EnergyoptError] = EnergyoptError,
+) -> Found:
+    """What `action` gives here, once all ranks have heard on which of them it failed.
+
+    Args:
+        team: all ranks.
+        step: where the run is.
+        action: something of this rank's own.
+        allow_partial: as in `agree_to_go_on`.
+        failures: what of its errors is agreed on; others end this rank alone.
+
+    Raises:
+        SetAsideError: it failed here, and other ranks go on.
+        AgreedError: no rank goes on.
+        EnergyoptError: a process on its own has only itself to tell.
+    """
+    problem = None
+    try:
+        found = action()
+    except failures as error:
+        if team.size == 1:
+            raise
+        problem = error
+    agree_to_go_on(team, None if problem is None else str(problem), allow_partial=allow_partial)
+    if problem is not None:
+        raise SetAsideError(str(problem), step) from problem
+    return found
+
+
 def agree_to_go_on(
-    team: Team, problem: str | None, *, able: bool = True, allow_partial: bool = False
+    team: Team, problem: str | None, *, able: bool = True, allow_partial: bool | None = False
 ) -> None:
     """Go on if no rank has a problem, or if not all have one and the user allows that.
 
@@ -25,7 +80,8 @@ def agree_to_go_on(
         team: all ranks.
         problem: why this rank's board cannot be measured or clocked, if so.
         able: whether this rank's board counts: one that was given up earlier does not.
-        allow_partial: whether ranks without such a problem may measure without those that have one.
+        allow_partial: whether ranks without such a problem may measure without those that have one; None where
+            they never may.
 
     Raises:
         AgreedError: no rank goes on.
@@ -35,7 +91,7 @@ def agree_to_go_on(
     if not failed or (allow_partial and any(counts and one is None for counts, one in found)):
         return
     more = f" (and {len(failed) - 1} more ranks)" if len(failed) > 1 else ""
-    advice = "" if allow_partial else "; --allow-partial goes on without such ranks"
+    advice = "; --allow-partial goes on without such ranks" if allow_partial is False else ""
     raise AgreedError(f"{failed[0]}{more}; all ranks stop and nothing is left set{advice}")
 
 

@@ -13,6 +13,7 @@ from energyopt.profiler.measurement.settings import (
     Timing,
 )
 from energyopt.profiler.measurement.statistics import DRIFT, NORMAL_QUANTILE
+from energyopt.profiler.measurement.warming import TRIAL_S
 from energyopt.profiler.measurement.window import FEWEST_REPEATS
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.intervals import half_width
@@ -24,6 +25,9 @@ PREPARE_S = 0.02
 LEAST_NOISE = 0.004
 """Relative standard deviation from window to window that a pilot run cannot show: a board at its power limit, where
 the pilot runs, has a constant power, and speed differs from run to run."""
+
+RETRIES = 0.02
+"""Share of windows that are taken again, about."""
 
 _LADDER = ((5, 10), (4, 8), (3, 7), (3, 5), (2, 5))
 """Windows behind a row, and ticks in a window: from the default down to the least that still gives an error bar."""
@@ -49,11 +53,11 @@ class SweepPlan:
         error = (
             ""
             if self.expected_error is None
-            else f", energy of a kernel to about +-{self.expected_error:.2%}"
+            else f", energy of a kernel to about +-{self.expected_error:.2%} (95 %)"
         )
         return (
             f"{clocks} x {self.windows} windows of {self.timing.window_s:.3g} s, about "
-            f"{_duration(self.duration_s)}{error} (95 %)"
+            f"{_duration(self.duration_s)}{error}"
         )
 
 
@@ -113,16 +117,18 @@ def thinned(clocks_mhz: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(clocks_mhz[round(index * last / (count - 1))] for index in range(count))
 
 
-def sweep_s(clocks: int, windows: int, timing: Timing, run_s: Mapping[str, float]) -> float:
-    """How long a sweep takes at most: lower clocks make kernels longer, but windows stay as long as they are."""
-    one_round_s = sum(
-        max(timing.window_s, FEWEST_REPEATS * one)
-        + max(timing.warm_up_s, one)
-        + timing.cool_down_s
-        + PREPARE_S
-        for one in run_s.values()
-    )
-    return clocks * windows * one_round_s
+def sweep_s(clocks_mhz: Sequence[int], windows: int, timing: Timing, run_s: Mapping[str, float]) -> float:
+    """How long a sweep takes at most, s: windows last as long at every clock, but for kernels longer than them."""
+    slower = [max(clocks_mhz) / clock for clock in clocks_mhz]
+    runs_s = [one * factor for one in run_s.values() for factor in slower]
+    first_s = sum(TRIAL_S + 2 * one for one in runs_s)  # each is timed when it is met first
+    return first_s + windows * sum(_visit_s(timing, one) for one in runs_s) * (1 + RETRIES)
+
+
+def _visit_s(timing: Timing, run_s: float) -> float:
+    """One window of one kernel with what goes before and after it, s; each is at most one run longer than asked."""
+    window_s = max(timing.window_s + run_s, FEWEST_REPEATS * run_s)
+    return window_s + timing.warm_up_s + run_s + timing.cool_down_s + PREPARE_S
 
 
 def _plan(
@@ -138,7 +144,7 @@ def _plan(
         clocks_mhz=clocks_mhz,
         windows=windows,
         timing=timing,
-        duration_s=sweep_s(len(clocks_mhz), windows, timing, run_s),
+        duration_s=sweep_s(clocks_mhz, windows, timing, run_s),
         window_error=error,
         expected_error=None if half is None else math.hypot(half, NORMAL_QUANTILE * DRIFT),
     )

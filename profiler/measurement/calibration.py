@@ -29,7 +29,7 @@ class Calibration:
     """What the pilot run found out.
 
     tick_s: time between two advances of the chosen reading.
-    averaging_s: how far back a power reading looks.
+    averaging_s: how far back the chosen reading looks; a counter does not.
     counter_over_power: energy by the counter over that by integrated power; None where one of them is missing.
     power_noise: relative standard deviation of the mean power of stretches of `noise_span_s`.
     sm_clock_mhz: the clock that the board ran at under load; None where it cannot be read.
@@ -99,7 +99,7 @@ def _calibration(device: Device, samples: Samples, choice: SourceChoice, averagi
     return Calibration(
         source=source,
         tick_s=_tick_s(edges),
-        averaging_s=averaging_s,
+        averaging_s=0.0 if source is EnergySource.COUNTER else averaging_s,
         power_w=chosen.power_w,
         counter_over_power=counter.power_w / power.power_w if both else None,  # type: ignore[union-attr]
         power_noise=noise,

@@ -39,6 +39,20 @@ def rows_of(
     return rows
 
 
+def gaps_of(workload: Workload, windows: Windows, clocks_mhz: Iterable[int]) -> list[str]:
+    """Every kernel that gave no number at a clock, with the clock and the reason."""
+    return [
+        f"{kernel.name} at {clock} MHz: {_last_reason(windows.get((kernel.name, clock), []))}"
+        for clock in clocks_mhz
+        for kernel in workload.kernels()
+        if all(one.energy_j is None for one in windows.get((kernel.name, clock), []))
+    ]
+
+
+def _last_reason(windows: list[Window]) -> str:
+    return str(windows[-1].rejected) if windows else "not measured"
+
+
 def op_parts(op: WorkloadOp) -> list[_Part]:
     """How often an op runs each kernel."""
     counts: Counter[str] = Counter()

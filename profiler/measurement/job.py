@@ -13,7 +13,6 @@ from energyopt.profiler.measurement.sweep import Progress
 from energyopt.profiler.measurement.team import Solo, Team
 from energyopt.profiler.measurement.window import Window
 from energyopt.profiler.workloads.interface import Kernel, Workload
-from energyopt.schemas.errors import MeasurementError
 
 Say = Callable[[str], None]
 
@@ -23,7 +22,8 @@ class Job:
     """What to measure, where, and with whom.
 
     able: whether this rank's board can be measured; one that cannot still takes part in collectives.
-    allow_partial: whether ranks go on without those whose clocks cannot be set.
+    allow_partial: whether ranks go on without those whose boards cannot be clocked or measured.
+    kernels_on: `cuda`, `cpu` or `simulation`: what really runs the kernels.
     check_first: looks at the board under load before anything is set, and may refuse.
     say, warn: receive what the user should read while the run goes on.
     """
@@ -38,6 +38,7 @@ class Job:
     peers: Team = field(default_factory=Solo)
     able: bool = True
     allow_partial: bool = False
+    kernels_on: str = "simulation"
     check_first: Callable[[Bench, Kernel], None] | None = None
 
 
@@ -52,7 +53,3 @@ class Measured:
     clocks_mhz: tuple[int, ...]
     stopped_at_mhz: int | None
     windows: Mapping[tuple[str, int], list[Window]]
-
-
-class SetAsideError(MeasurementError):
-    """This rank cannot measure, and the others do so without it."""

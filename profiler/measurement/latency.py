@@ -38,11 +38,12 @@ class SwitchLatency:
 
 
 class _Switch:
-    """A poll function that sets a clock once and then waits for it to be read."""
+    """A poll function that sets the second clock of a pair once, and waits until it, not the first, is read."""
 
-    def __init__(self, device: Device, locks: Locks, target_mhz: int, start_s: float) -> None:
+    def __init__(self, device: Device, locks: Locks, pair_mhz: tuple[int, int], start_s: float) -> None:
         self.latency_s: float | None = None
-        self._device, self._locks, self._target_mhz = device, locks, target_mhz
+        self._device, self._locks, self._target_mhz = device, locks, pair_mhz[1]
+        self._near_mhz = min(CLOCK_TOLERANCE * pair_mhz[1], abs(pair_mhz[1] - pair_mhz[0]) / 3)
         self._set_at_s, self._asked_s = start_s + SET_AFTER_S, None
 
     def __call__(self, now_s: float) -> float:
@@ -53,7 +54,7 @@ class _Switch:
             self._locks.lock(self._target_mhz)
             return now_s + LOOK_S
         clock = self._device.state().sm_clock_mhz
-        if isinstance(clock, Absent) or abs(clock - self._target_mhz) > CLOCK_TOLERANCE * self._target_mhz:
+        if isinstance(clock, Absent) or abs(clock - self._target_mhz) > self._near_mhz:
             return now_s + LOOK_S
         self.latency_s = now_s - self._asked_s
         return math.inf
@@ -69,7 +70,8 @@ def switch_latency(
     locks.lock(clocks_mhz[0])
     run_s = run_time_s(bench, kernel)
     for number in range(SWITCHES):
-        switch = _Switch(bench.device, locks, clocks_mhz[(number + 1) % 2], bench.now_s())
+        pair = clocks_mhz if number % 2 == 0 else clocks_mhz[::-1]
+        switch = _Switch(bench.device, locks, pair, bench.now_s())
         bench.run(kernel, max(1, math.ceil(LOAD_S / run_s)), switch)
         if switch.latency_s is not None:
             found.append(switch.latency_s)

@@ -1,9 +1,10 @@
 """What a run measured, as a profile with its provenance."""
 
 import platform
+import sys
 from datetime import UTC, datetime
 
-from energyopt.profiler.measurement.compose import rows_of
+from energyopt.profiler.measurement.compose import gaps_of, rows_of
 from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.schemas.errors import MeasurementError
 from energyopt.schemas.profile import DeviceKind, Profile, ProfileMetadata, Scope
@@ -18,7 +19,10 @@ def profile_of(job: Job, measured: Measured, rank: int | None = None) -> Profile
     rows = rows_of(job.workload, measured.windows, measured.clocks_mhz, measured.calibration.source, rank)
     if all(row.invalid is not None for row in rows):
         raise MeasurementError(f"nothing could be measured: {_most_common_reason(measured)}")
-    return Profile(metadata=_metadata(job, measured), rows=tuple(rows))
+    if gaps := gaps_of(job.workload, measured.windows, measured.clocks_mhz):
+        more = f", and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+        job.warn(f"no number, and no row for what runs it: {gaps[0]}{more}")
+    return Profile(metadata=_metadata(job, measured, len(gaps)), rows=tuple(rows))
 
 
 def _most_common_reason(measured: Measured) -> str:
@@ -26,10 +30,10 @@ def _most_common_reason(measured: Measured) -> str:
     return max(set(reasons), key=reasons.count) if reasons else "no window was measured"
 
 
-def _metadata(job: Job, measured: Measured) -> ProfileMetadata:
+def _metadata(job: Job, measured: Measured, gaps: int) -> ProfileMetadata:
     board, resting = job.bench.device.identity, measured.resting
     return ProfileMetadata(
-        device_name=board.name,
+        device_name=_device_name(job),
         device_kind=DeviceKind(board.kind),
         device_uuid=board.uuid,
         driver=board.driver,
@@ -41,11 +45,24 @@ def _metadata(job: Job, measured: Measured) -> ProfileMetadata:
         clock_switch_latency_s=None if measured.latency is None else measured.latency.median_s,
         gpus_per_stage=job.workload.gpus_per_stage,
         workload=dict(job.workload.settings),
-        measurement=_measurement(job, measured),
+        measurement=_measurement(job, measured) | {"kernels_without_number": gaps},
         source=job.workload.name,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node() or None,
     )
+
+
+def _device_name(job: Job) -> str:
+    """The board's name, and what makes its numbers unfit for the plan of a job on such a board."""
+    board = job.bench.device.identity
+    slice_of = " (MIG slice)" if board.mig else ""
+    return f"{board.name}{slice_of}{' (kernels on the CPU)' if job.kernels_on == 'cpu' else ''}"
+
+
+def torch_version() -> str | None:
+    """The version of torch that this process has loaded."""
+    version = getattr(sys.modules.get("torch"), "__version__", None)
+    return None if version is None else str(version)
 
 
 def _measurement(job: Job, measured: Measured) -> dict[str, str | int | float]:
@@ -62,7 +79,12 @@ def _measurement(job: Job, measured: Measured) -> dict[str, str | int | float]:
         "cool_down_s": plan.timing.cool_down_s,
         "windows_per_row": plan.windows,
         "windows": len(windows),
-        "rejected_windows": sum(not one.usable for one in windows),
+        "rejected_windows": sum(one.tries - one.usable for one in windows),
+        "lost_readings": sum(one.lost_readings for one in windows),
+        "largest_idle_share": max((one.idle_share for one in windows), default=None),
+        "kernels_on": job.kernels_on,
+        "torch": torch_version(),
+        "mig": "yes: energy of the whole board" if job.bench.device.identity.mig else None,
         "wait_power_half_width_w": measured.resting.wait_power.half_width,
         "clocks_set": "yes" if job.settings.clocks_mhz else "no: as the board was found",
         "stopped_early_at_mhz": measured.stopped_at_mhz,

@@ -1,15 +1,23 @@
-"""A whole run on one rank: calibrate, rest, warm the board, sweep, time the switches."""
+"""A whole run on one rank: calibrate, warm the board, rest, sweep, time the switches."""
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 from energyopt.applier.guard.hold import HeldClocks, guarded_clocks
-from energyopt.profiler.measurement.agreement import Trial, agree_on_plan, agree_to_go_on
+from energyopt.applier.guard.locks import reserved
+from energyopt.profiler.measurement.agreement import (
+    Step,
+    Trial,
+    agree_on_plan,
+    agree_to_go_on,
+    try_together,
+)
 from energyopt.profiler.measurement.budget import SweepPlan
 from energyopt.profiler.measurement.calibration import Calibration, calibrate, heaviest
-from energyopt.profiler.measurement.job import Job, Measured, SetAsideError
+from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.profiler.measurement.latency import LOAD_S, SWITCHES, Locks, SwitchLatency, switch_latency
 from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.records import read_calibration, read_latency, read_plan, read_resting
@@ -31,7 +39,8 @@ def measure(job: Job, partial: Partial) -> Measured:
     Clocks are given back however this ends.
 
     Raises:
-        SetAsideError: this rank's clocks cannot be set and the others go on; it can still `assist` them.
+        SetAsideError: this rank's board cannot be clocked or measured, and the others go on; it can still
+            `assist` them from where it failed.
         EnergyoptError: a subclass says what cannot be measured or set, and what to do.
     """
     began_s = job.bench.now_s()
@@ -39,11 +48,12 @@ def measure(job: Job, partial: Partial) -> Measured:
         locks = _first_lock(job, stack)
         calibration = _kept(job, partial, "calibration", read_calibration, lambda: _calibrate(job))
         timing = timing_for(job.settings, calibration.tick_s, calibration.averaging_s)
+        _soak(job)
         resting = _kept(job, partial, "resting", read_resting, lambda: _rest(job, calibration, timing))
         plan = _kept(job, partial, "plan", read_plan, lambda: _plan(job, calibration, timing, began_s))
         job.say(_told(job, plan))
-        _soak(job)
         sweep = _sweep(job, partial, locks, plan, calibration.source, resting.wait_power.mean)
+        sweep.ends_s = _ends_s(job, began_s)
         clocks = sweep.run()
         latency = _kept(job, partial, "latency", read_latency, lambda: _latency(job, locks, sweep, clocks))
     return Measured(
@@ -57,21 +67,25 @@ def measure(job: Job, partial: Partial) -> Measured:
     )
 
 
-def assist(job: Job, partial: Partial) -> None:
+def assist(job: Job, partial: Partial, after: Step) -> None:
     """Take part in what the other ranks measure together, on a rank whose own board cannot be measured.
 
-    It begins after their first lock, in which a rank takes part by `measure` or `attend_first_lock`.
+    after: what this rank has heard the others come through, by `measure` or `attend`.
     """
-    _all_have(job, have=True)
-    if not _all_have(job, have=True):
+    if after < Step.CALIBRATION and not _all_have(job, have=True):
+        attend(job)
+    if after < Step.RESTING and not _all_have(job, have=True):
         attend_waits(job.bench)
+        attend(job)
     plan = _kept(job, partial, "plan", read_plan, lambda: _plan_of_others(job))
-    _sweep(job, partial, None, plan, EnergySource.COUNTER, 0.0).run()
+    sweep = _sweep(job, partial, None, plan, EnergySource.COUNTER, 0.0)
+    sweep.ends_s = None if job.settings.budget_s is None else math.inf  # the others decide
+    sweep.run()
     _all_have(job, have=True)
 
 
-def attend_first_lock(job: Job) -> None:
-    """Hear whether the other ranks can set their clocks, on a rank that was given up before."""
+def attend(job: Job) -> None:
+    """Hear whether the other ranks go on, on a rank that was given up before."""
     agree_to_go_on(job.team, None, able=False, allow_partial=job.allow_partial)
 
 
@@ -83,23 +97,25 @@ def _tell_recovered(job: Job, locks: HeldClocks) -> None:
 def _first_lock(job: Job, stack: ExitStack) -> Locks | None:
     """Take hold of the board and set the highest clock, on all ranks or not at all; None where none is to be set.
 
-    The clocks are given back when the stack is left.
+    The board is given back when the stack is left.
     """
-    locks: HeldClocks | None = None
-    problem = None
-    if job.settings.clocks_mhz:
-        try:
-            locks = stack.enter_context(guarded_clocks(job.bench.device))
-            _tell_recovered(job, locks)
-            _check_first(job)
-            locks.lock(job.settings.clocks_mhz[0])
-        except EnergyoptError as error:
-            problem = error
-    if problem is not None and job.team.size == 1:
-        raise problem
-    agree_to_go_on(job.team, None if problem is None else str(problem), allow_partial=job.allow_partial)
-    if problem is not None:
-        raise SetAsideError(str(problem)) from problem
+    return _try_together(job, Step.FIRST_LOCK, lambda: _take_board(job, stack))
+
+
+def _try_together(
+    job: Job, step: Step, action: Callable[[], Found], failures: type[EnergyoptError] = EnergyoptError
+) -> Found:
+    return try_together(job.team, step, action, allow_partial=job.allow_partial, failures=failures)
+
+
+def _take_board(job: Job, stack: ExitStack) -> Locks | None:
+    if not job.settings.clocks_mhz:
+        stack.enter_context(reserved(job.bench.device))
+        return None
+    locks = stack.enter_context(guarded_clocks(job.bench.device))
+    _tell_recovered(job, locks)
+    _check_first(job)
+    locks.lock(job.settings.clocks_mhz[0])
     return locks
 
 
@@ -132,6 +148,10 @@ def _all_have(job: Job, *, have: bool) -> bool:
 
 
 def _calibrate(job: Job) -> Calibration:
+    return _try_together(job, Step.CALIBRATION, lambda: _calibrated(job))
+
+
+def _calibrated(job: Job) -> Calibration:
     job.progress("looking at the board's readings under load", 0.0)
     kernel = heaviest(job.workload.kernels())
     if kernel.communication is not None:
@@ -146,11 +166,24 @@ def _calibrate(job: Job) -> Calibration:
 
 
 def _rest(job: Job, calibration: Calibration, timing: Timing) -> Resting:
-    job.progress("measuring idle and wait power", 0.0)
-    return Resting(
-        idle_power=idle_power(job.bench, calibration, timing),
-        wait_power=wait_power(job.bench, calibration, timing),
+    """What fails in the middle of a turn with another rank cannot be agreed on: that rank waits for this one."""
+    return _try_together(
+        job, Step.RESTING, lambda: _rested(job, calibration, timing), failures=MeasurementError
     )
+
+
+def _rested(job: Job, calibration: Calibration, timing: Timing) -> Resting:
+    job.progress("measuring idle and wait power", 0.0)
+    kernel = heaviest(job.workload.kernels())
+    job.bench.prepare(kernel)
+    try:
+        idle = idle_power(job.bench, kernel, calibration, timing)
+    except EnergyoptError as error:
+        if job.team.size == 1:
+            raise
+        attend_waits(job.bench)  # the rank that this one takes turns with measures its own wait power now
+        raise MeasurementError(str(error)) from error
+    return Resting(idle_power=idle, wait_power=wait_power(job.bench, kernel, calibration, timing))
 
 
 def _told(job: Job, plan: SweepPlan) -> str:
@@ -162,7 +195,7 @@ def _plan(job: Job, calibration: Calibration, timing: Timing, began_s: float) ->
     """What all ranks will measure: fitted to the slowest board and the coarsest tick among them."""
     job.progress("trying each kernel once", 0.0)
     run_s = _try_kernels(job)
-    beside_s = job.bench.now_s() - began_s + longest_soak_s(job.settings) + SWITCHES * LOAD_S
+    beside_s = job.bench.now_s() - began_s + SWITCHES * LOAD_S
     trial = Trial(calibration=calibration, timing=timing, run_s=run_s, beside_s=beside_s)
     return agree_on_plan(job.team, job.settings, trial)
 
@@ -183,6 +216,12 @@ def _try_kernels(job: Job) -> dict[str, float]:
         job.bench.run(kernel, 1)
         found[kernel.name] = job.bench.run(kernel, 3) / 3
     return found
+
+
+def _ends_s(job: Job, began_s: float) -> float | None:
+    """When the sweep has to end for the whole run to stay within its budget, by the bench's time."""
+    budget_s = job.settings.budget_s
+    return None if budget_s is None else began_s + budget_s - SWITCHES * LOAD_S
 
 
 def _soak(job: Job) -> None:

@@ -29,7 +29,9 @@ class Samples:
 class Recorder:
     """A poll function that fills `samples`; times in s.
 
-    With an infinite `expected_end_s` or `always_fine` the board is looked at every `fine_s` throughout.
+    fine_s, coarse_s: how long until the next look, at most twice as often as the driver can answer: see `Poller`.
+    fine_from_s: from when on the last edge is sought.
+    always_fine: look every `fine_s` throughout, whatever else is said.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ into the difference between two clocks. Within a clock the order of kernels chan
 import math
 import random
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from energyopt.applier.devices.interface import UNREPRODUCIBLE, Throttle
@@ -45,6 +45,7 @@ class Sweep:
     locks: sets clocks; None where the clock is left as it is.
     team: all ranks; peers: those that run collectives together, which all have the same kernels.
     able: whether this rank can measure; one that cannot still takes part in collectives.
+    ends_s: the bench's time at which a budget is used up; None without one.
     stopped_at_mhz: the lowest clock measured, where the sweep stopped early.
     """
 
@@ -61,6 +62,7 @@ class Sweep:
     early_stop: bool = True
     seed: int = 0
     able: bool = True
+    ends_s: float | None = None
     windows: dict[tuple[str, int], list[Window]] = field(default_factory=dict)
     stopped_at_mhz: int | None = None
     _run_s: dict[tuple[str, int], float] = field(default_factory=dict)
@@ -73,11 +75,21 @@ class Sweep:
             WorkloadError: a kernel fails.
         """
         clocks = self._first_round()
+        began_s = self.bench.now_s()
         for number in range(1, self.plan.windows):
+            if number > 1 and self._out_of_time(self.bench.now_s() - began_s):
+                break
+            began_s = self.bench.now_s()
             for index, clock in enumerate(clocks):
                 self._tell(number, index, clock, len(clocks))
                 self._measure_at(clock, number)
         return clocks
+
+    def _out_of_time(self, round_s: float) -> bool:
+        """Whether another round like the last would overrun the budget on some rank."""
+        if self.ends_s is None:
+            return False
+        return any(self.team.gather(self.bench.now_s() + round_s > self.ends_s))
 
     def _first_round(self) -> tuple[int, ...]:
         """All clocks once, from the top down, until every op has clearly turned."""
@@ -147,7 +159,7 @@ class Sweep:
         """One window; one that is rejected is tried again, after a pause where heat is the reason."""
         conditions = self._conditions(clock, number)
         self.bench.prepare(kernel)
-        for left in range(TRIES - 1, -1, -1):
+        for tries in range(1, TRIES + 1):
             window = measure_window(
                 self.bench,
                 kernel,
@@ -155,7 +167,7 @@ class Sweep:
                 run_s=self._run_s.get((kernel.name, clock)),
                 agree=self._agree(kernel),
             )
-            again = window.rejected is not None and left > 0
+            again = window.rejected is not None and tries < TRIES
             if kernel.communication is not None:
                 again = any(self.peers.gather(again))
             if not again:
@@ -163,6 +175,7 @@ class Sweep:
             heat = Throttle(window.throttle or 0) & UNREPRODUCIBLE
             self.bench.sleep(PAUSE_S if heat else conditions.timing.cool_down_s)
         self._run_s[kernel.name, clock] = window.time_s
+        window = replace(window, tries=tries)
         self.windows.setdefault((kernel.name, clock), []).append(window)
         self.kept.add("window", asdict(window))
         self._cool_down()

@@ -1,7 +1,7 @@
 """Bringing a board to the state that it has in the middle of a sweep, and timing single runs on the way."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from energyopt.applier.devices.interface import Absent
 from energyopt.profiler.benches.interface import Bench
@@ -12,12 +12,17 @@ TRIAL_S = 0.05
 SHARE_S = 0.5
 STABLE_C = 1.0
 LEAST_STEP_S = 5.0
+UNSEEN_S = 30.0
+"""How long a board is warmed whose temperature cannot be read."""
 
 
-def run_time_s(bench: Bench, kernel: Kernel) -> float:
-    """About how long one run of a prepared kernel takes, s; its first run, on a cold board, is not believed."""
-    first_s = bench.run(kernel, 1)
-    repeats = max(1, math.ceil(TRIAL_S / first_s))
+def run_time_s(bench: Bench, kernel: Kernel, agree: Callable[[int], int] = int) -> float:
+    """About how long one run of a prepared kernel takes, s; its first run alone is not believed.
+
+    `agree` makes ranks that run a collective together run it equally often.
+    """
+    first_s = bench.run(kernel, agree(1))
+    repeats = agree(max(1, math.ceil(TRIAL_S / first_s)))
     return bench.run(kernel, repeats) / repeats
 
 
@@ -27,12 +32,14 @@ def soak(bench: Bench, kernels: Sequence[Kernel], longest_s: float) -> None:
     A cold board's first windows are too cheap; one that was heated by its heaviest kernel alone is too hot.
     """
     alone = [kernel for kernel in kernels if kernel.communication is None]
+    if isinstance(bench.device.state().temperature_c, Absent):
+        longest_s = min(longest_s, UNSEEN_S)
     before = bench.device.state().temperature_c
     ends_s = bench.now_s() + longest_s
-    while alone and bench.now_s() < ends_s and not isinstance(before, Absent):
+    while alone and bench.now_s() < ends_s:
         _step(bench, alone, ends_s)
         after = bench.device.state().temperature_c
-        if isinstance(after, Absent) or after - before < STABLE_C:
+        if not isinstance(after, Absent) and not isinstance(before, Absent) and after - before < STABLE_C:
             return
         before = after
 

@@ -10,6 +10,7 @@ from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.measurement.estimation import Rejected, mean_power
 from energyopt.profiler.measurement.samples import Recorder, Samples
 from energyopt.profiler.measurement.settings import Timing
+from energyopt.profiler.measurement.warming import run_time_s
 from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.profile import EnergySource
 
@@ -23,6 +24,9 @@ END_MARGIN = 0.05
 CLOCK_TOLERANCE = 0.02
 """A clock is held when its median is within this share of the one asked for: two steps of 15 MHz at 1410 MHz."""
 
+MOST_IDLE = 0.005
+"""Largest share of a window in which the GPU may wait for the host."""
+
 Agree = Callable[[int], int]
 """Gives the repeats that all ranks of a collective run, from what this one would."""
 
@@ -34,6 +38,9 @@ class Window:
     rejected: why it must not be used, None where it may.
     energy_j: None where it could not be read; `rejected` then says why.
     energy_error_j: standard error that the reading itself puts on the energy.
+    lost_readings: readings that the driver did not give, or that cannot be true.
+    idle_share: share of the window in which the GPU waited for the host.
+    tries: windows that were taken until this one, itself among them.
     """
 
     kernel: str
@@ -48,6 +55,9 @@ class Window:
     temperature_end_c: float | None = None
     throttle: int | None = None
     rejected: str | None = None
+    lost_readings: int = 0
+    idle_share: float = 0.0
+    tries: int = 1
 
     @property
     def usable(self) -> bool:
@@ -87,13 +97,14 @@ def measure_window(
     """
     timing = conditions.timing
     if run_s is None:
-        run_s = bench.run(kernel, agree(1))
+        run_s = run_time_s(bench, kernel, agree)
     warm_up = agree(max(1, math.ceil(timing.warm_up_s / run_s)))
     run_s = _warm(bench, kernel, warm_up)
     repeats = agree(max(FEWEST_REPEATS, math.ceil(timing.window_s / run_s)))
     recorder = recorder_for(bench, timing, repeats * run_s, conditions.source)
     elapsed_s = bench.run(kernel, repeats, recorder)
-    return _window(kernel, conditions, repeats, elapsed_s, recorder.samples)
+    idle = bench.last_idle_share
+    return _window(kernel, conditions, repeats, elapsed_s, recorder.samples, idle)
 
 
 def _warm(bench: Bench, kernel: Kernel, repeats: int) -> float:
@@ -116,7 +127,12 @@ def recorder_for(bench: Bench, timing: Timing, expected_s: float, source: Energy
 
 
 def _window(
-    kernel: Kernel, conditions: Conditions, repeats: int, elapsed_s: float, samples: Samples
+    kernel: Kernel,
+    conditions: Conditions,
+    repeats: int,
+    elapsed_s: float,
+    samples: Samples,
+    idle_share: float,
 ) -> Window:
     time_s = elapsed_s / repeats
     power = mean_power(samples, conditions.source, conditions.power_limit_w, conditions.timing.tick_s)
@@ -124,7 +140,7 @@ def _window(
     if isinstance(power, Rejected):
         problem: str | None = power.reason
     else:
-        problem = _clock_problem(conditions, achieved, samples.throttle)
+        problem = _clock_problem(conditions, achieved, samples.throttle) or _idle_problem(kernel, idle_share)
     known = None if isinstance(power, Rejected) else power
     return Window(
         kernel=kernel.name,
@@ -139,6 +155,18 @@ def _window(
         temperature_end_c=samples.temperature_c[-1] if samples.temperature_c else None,
         throttle=None if samples.throttle is None else int(samples.throttle),
         rejected=problem,
+        lost_readings=sum(samples.lost.values()),
+        idle_share=idle_share,
+    )
+
+
+def _idle_problem(kernel: Kernel, idle_share: float) -> str | None:
+    """Why a window in which the GPU ran dry is useless; code whose work nobody states may wait by itself."""
+    if idle_share <= MOST_IDLE or (kernel.flops == 0 and kernel.memory_bytes == 0):
+        return None
+    return (
+        f"the GPU waited for the host {idle_share:.1%} of the time: the kernel takes longer to launch than to run, "
+        "or the host is too busy; raise the microbatch size, or free a core"
     )
 
 

@@ -24,6 +24,7 @@ from energyopt.profiler.simulation.spec import (
 
 A100_80GB = GpuSpec(
     name="NVIDIA A100-SXM4-80GB",
+    memory_bytes=80e9,
     memory_clock_mhz=1593,
     clocks=Clocks(lowest_mhz=210, highest_mhz=1410, boost_mhz=1410),
     throughput=Throughput(
@@ -79,12 +80,14 @@ A100_80GB = GpuSpec(
 A100_40GB = replace(
     A100_80GB,
     name="NVIDIA A100-SXM4-40GB",
+    memory_bytes=40e9,
     memory_clock_mhz=1215,
     throughput=replace(A100_80GB.throughput, memory_bytes_per_s=1555e9),
 )
 
 A40 = GpuSpec(
     name="NVIDIA A40",
+    memory_bytes=48e9,
     memory_clock_mhz=7251,
     clocks=Clocks(lowest_mhz=210, highest_mhz=1740, boost_mhz=1740),
     throughput=Throughput(

@@ -26,6 +26,7 @@ from energyopt.profiler.simulation.spec import (
 
 H100 = GpuSpec(
     name="NVIDIA H100 80GB HBM3",
+    memory_bytes=80e9,
     memory_clock_mhz=2619,
     clocks=Clocks(lowest_mhz=345, highest_mhz=1980, boost_mhz=1830),
     throughput=Throughput(
@@ -77,6 +78,7 @@ H100 = GpuSpec(
 H200 = replace(
     H100,
     name="NVIDIA H200",
+    memory_bytes=141e9,
     memory_clock_mhz=3201,
     throughput=replace(H100.throughput, memory_bytes_per_s=4800e9),
     power=replace(H100.power, board_w=64.0),  # chosen: six stacks of memory and not five

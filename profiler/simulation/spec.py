@@ -135,6 +135,7 @@ class GpuSpec:
     """One GPU; `gpus` holds those that exist."""
 
     name: str
+    memory_bytes: float
     memory_clock_mhz: int
     clocks: Clocks
     throughput: Throughput

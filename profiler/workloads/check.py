@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from energyopt.profiler.workloads.interface import Kernel, Workload, WorkloadOp
+from energyopt.profiler.workloads.job import counted
 from energyopt.schemas.errors import WorkloadError
 from energyopt.schemas.ops import OpKind
 
@@ -37,10 +38,8 @@ def _op_problems(op: WorkloadOp, workload: Workload) -> Iterator[str]:
     if op.kind not in list(OpKind):
         yield f"{op.kind!r} is no kind of operation; known are {', '.join(OpKind)}"
     if not (0 <= op.stage < workload.stages and 0 <= op.chunk < workload.chunks):
-        yield (
-            f"{op.kind} of stage {op.stage}, chunk {op.chunk} is beyond the workload's {workload.stages} stages of "
-            f"{workload.chunks} chunks"
-        )
+        stages, chunks = counted(workload.stages, "stage"), counted(workload.chunks, "chunk")
+        yield f"{op.kind} of stage {op.stage}, chunk {op.chunk} is beyond the workload's {stages} of {chunks}"
     if not any(use.partition.kernels for use in op.partitions):
         yield f"{op.kind} of stage {op.stage} runs no kernel; leave it out"
 

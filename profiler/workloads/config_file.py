@@ -1,6 +1,7 @@
 """A model and its job from a file: TOML, or the `config.json` that stands beside published weights."""
 
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from energyopt.schemas.nodes import Node
 _TEXTS = ("dtype", "recompute", "attention")
 _FLAGS = ("split_backward", "sequence_parallel")
 _LISTS = ("layers_per_stage", "comm_sms")
+_SETTINGS = (*COUNTS, *_TEXTS, *_FLAGS, *_LISTS)
 
 
 def read_config_file(path: Path) -> tuple[Architecture, dict[str, Any]]:
@@ -27,10 +29,12 @@ def read_config_file(path: Path) -> tuple[Architecture, dict[str, Any]]:
     """
     root = Node(path, "$", read_json(path) if path.suffix == ".json" else _read_toml(path))
     if not isinstance(root.value, dict):
-        root.fail("expected an object")
+        raise FileFormatError(f"{path}: expected an object with a model's sizes, such as hidden_size")
     job = root.optional("job")
     members = {key: value for key, value in root.value.items() if key != "job"}
-    name = path.resolve().parent.name if path.stem == "config" else path.stem
+    _refuse_misplaced(path, members)
+    # the folder's own name, not that of the one a link to the file leads to, as in Hugging Face's cache
+    name = path.parent.resolve().name if path.stem == "config" else path.stem
     try:
         architecture = read_architecture(Node(path, "$", members), name)
     except WorkloadError as error:
@@ -45,10 +49,22 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise FileFormatError(f"{path}: not TOML: {error}") from error
 
 
+def _refuse_misplaced(path: Path, members: dict[str, Any]) -> None:
+    """A setting of the job that stands outside its table; `dtype` is also a key of published JSON files."""
+    for key in members:
+        if key in _SETTINGS and not (key == "dtype" and path.suffix == ".json"):
+            raise FileFormatError(f"{path}: {key!r} is a setting of the job; put it into the table 'job'")
+
+
 def _job_settings(job: Node) -> dict[str, Any]:
-    job.only(*COUNTS, *_TEXTS, *_FLAGS, *_LISTS)
+    if not isinstance(job.value, dict):
+        job.fail("expected an object")
     found: dict[str, Any] = {}
     for key in job.value:
+        if key not in _SETTINGS:
+            close = get_close_matches(key, _SETTINGS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(_SETTINGS))}"
+            job.fail(f"unknown field {key!r}: {hint}")
         node = job.field(key)
         if key in COUNTS:
             found[key] = node.integer(minimum=1)

@@ -2,11 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from energyopt.profiler.workloads.architecture import Architecture, Norm, Position
-from energyopt.profiler.workloads.hf_keys import ACTIVATIONS, ALIASES, FAMILIES, USED, Family, is_irrelevant
+from energyopt.profiler.workloads.hf_keys import (
+    ACTIVATIONS,
+    ALIASES,
+    FAMILIES,
+    FEATURE_ALIASES,
+    MULTIMODAL,
+    USED,
+    Family,
+    feature_of,
+    is_irrelevant,
+    is_off,
+)
+from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.nodes import Node
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -51,8 +64,8 @@ def read_architecture(root: Node, default_name: str) -> Architecture:
         FileFormatError: a key that is unknown, missing or of the wrong type, or a model that is not modelled.
         WorkloadError: sizes that contradict each other.
     """
+    family = _family(root)
     config = _Config(root, _members(root))
-    family = _family(config)
     _refuse_windows(config)
     hidden, heads = config.count("hidden_size"), config.count("num_attention_heads")
     gated = config.flag("gated_mlp", family.gated_mlp)
@@ -77,15 +90,46 @@ def read_architecture(root: Node, default_name: str) -> Architecture:
     )
 
 
+def _family(root: Node) -> Family:
+    """What the model's type implies; what is not modelled is refused before anything else is looked at."""
+    node = root.optional("model_type")
+    kind = None if node is None else node.text()
+    family = Family() if kind is None else FAMILIES.get(kind)
+    features = _features(root, Family() if family is None else family)
+    hint = "; give the text model's own config.json" if MULTIMODAL in features else ""
+    if family is None:
+        shown = f" ({', '.join(features)})" if features else ""
+        _refuse(
+            root, f"model_type {kind!r} is not supported{shown}; supported are {', '.join(FAMILIES)}{hint}"
+        )
+    if features:
+        feature, reason = next(iter(features.items()))
+        _refuse(root, f"{feature} is not supported ({reason}){hint}")
+    return family
+
+
+def _features(root: Node, family: Family) -> dict[str, str]:
+    """What the file asks for that is not modelled, each with what tells."""
+    rope = root.value.get("rope_parameters")  # newer files say there what part of a head is rotated
+    nested = rope if isinstance(rope, dict) else {}
+    given = {key: value for key, value in (nested | root.value).items() if value is not None}
+    said = {FEATURE_ALIASES.get(key, key) for key in given}
+    implied = {key: value for key, value in family.implied.items() if key not in said}
+    found: dict[str, str] = {}
+    for key, value in (given | implied).items():
+        feature = feature_of(key)
+        if feature is not None and not is_off(key, value):
+            found.setdefault(feature, f"its model_type implies {key!r}" if key in implied else f"key {key!r}")
+    return found
+
+
 def _members(root: Node) -> dict[str, Node]:
     found: dict[str, Node] = {}
     for key in root.value:
-        if is_irrelevant(key):
+        if is_irrelevant(key) or feature_of(key) is not None:
             continue
         if key not in USED:
-            root.fail(
-                f"unknown key {key!r}: remove it if it changes nothing; known are {', '.join(sorted(USED))}"
-            )
+            _refuse(root, f"unknown key {key!r}: {_advice(key)}")
         node = root.optional(key)
         if node is None:
             continue
@@ -95,16 +139,16 @@ def _members(root: Node) -> dict[str, Node]:
     return found
 
 
-def _family(config: _Config) -> Family:
-    node = config.members.get("model_type")
-    if node is None:
-        return Family()
-    if node.text() not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        node.fail(
-            f"model_type {node.text()!r} is none of {known}; leave it out and set gated_mlp, norm, position"
-        )
-    return FAMILIES[node.text()]
+def _advice(key: str) -> str:
+    close = get_close_matches(key, USED, n=1, cutoff=0.7)
+    if not close:
+        return "remove it if it changes nothing about the layers"
+    return f"did you mean {ALIASES.get(close[0], close[0])!r}?"
+
+
+def _refuse(root: Node, problem: str) -> NoReturn:
+    """Name the file alone where the problem names the key."""
+    raise FileFormatError(f"{root.file}: {problem}")
 
 
 def _refuse_windows(config: _Config) -> None:
@@ -112,7 +156,8 @@ def _refuse_windows(config: _Config) -> None:
     window = config.members.get("sliding_window")
     if window is not None and config.flag("use_sliding_window", True):
         window.fail(
-            "attention over a window is not modelled; remove the key if no sequence is longer than it"
+            f"attention over a window of {window.value} tokens is not modelled; remove the key if no sequence is "
+            "longer"
         )
     kinds = config.members.get("layer_types")
     for kind in kinds.items() if kinds is not None else ():
@@ -122,7 +167,8 @@ def _refuse_windows(config: _Config) -> None:
 
 def _head_dim(config: _Config, hidden: int, heads: int) -> int:
     if "head_dim" not in config.members and hidden % heads:
-        config.root.fail(
-            f"hidden_size {hidden} is not divisible by num_attention_heads {heads}; give head_dim"
+        _refuse(
+            config.root,
+            f"hidden_size {hidden} is not divisible by num_attention_heads {heads}; give head_dim",
         )
     return config.count("head_dim", hidden // heads)

@@ -107,8 +107,9 @@ def split_layers(layers: int, shape: JobShape) -> tuple[int, ...]:
     if shape.layers_per_stage is not None:
         return _check_split(shape.layers_per_stage, layers, virtual)
     if layers < virtual:
+        stages, chunks = counted(shape.stages, "stage"), counted(shape.chunks, "chunk")
         raise WorkloadError(
-            f"{layers} layers cannot fill {shape.stages} stages of {shape.chunks} chunks: take fewer of them"
+            f"{counted(layers, 'layer')} cannot fill {stages} of {chunks}: take fewer of them"
         )
     base, remainder = divmod(layers, virtual)
     preferred = [*range(1, virtual - 1), 0, virtual - 1]
@@ -120,12 +121,19 @@ def _check_split(split: tuple[int, ...], layers: int, virtual: int) -> tuple[int
     if len(split) != virtual:
         raise WorkloadError(f"layers_per_stage has {len(split)} numbers; stages x chunks are {virtual}")
     if sum(split) != layers:
-        raise WorkloadError(f"layers_per_stage adds up to {sum(split)}; the model has {layers} layers")
+        raise WorkloadError(
+            f"layers_per_stage adds up to {sum(split)}; the model has {counted(layers, 'layer')}"
+        )
     if min(split) < 0 or 0 in split[1:-1]:
         raise WorkloadError(
             f"layers_per_stage is {', '.join(map(str, split))}; only the first and the last may have no layer"
         )
     return split
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, whose plural takes an s: 1 stage, 2 stages."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _one_of(name: str, value: str, kind: type[StrEnum]) -> StrEnum:

@@ -1,9 +1,12 @@
 """Workloads that a user's own function describes, named as `module:function`."""
 
+import hashlib
 import importlib
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from energyopt.profiler.workloads.check import check_workload
@@ -23,13 +26,14 @@ def user_workload(spec: str) -> Workload:
     module_name, _, name = spec.partition(":")
     if (folder := os.getcwd()) not in sys.path:  # noqa: PTH109 - sys.path holds text
         sys.path.insert(0, folder)
-    function = _function(spec, _module(spec, module_name), name)
+    module = _module(spec, module_name)
+    function = _function(spec, module, name)
     try:
         result = function()
         if isinstance(result, Workload):
-            return check_workload(spec, result)
+            return _stamped(check_workload(spec, result), module)
         if isinstance(result, Iterable) and not isinstance(result, str | bytes):
-            return simple_workload(spec, result)
+            return _stamped(simple_workload(spec, result), module)
     except EnergyoptError:
         raise
     except (Exception, SystemExit) as error:  # whatever a user's code raises is his to read, in one line
@@ -37,6 +41,14 @@ def user_workload(spec: str) -> Workload:
     raise WorkloadError(
         f"{spec} returned {type(result).__name__}; return a Workload or tuples (kind, name, callable)"
     )
+
+
+def _stamped(workload: Workload, module: Any) -> Workload:
+    """The workload with a digest of the module's source: a run of one version is not resumed with another."""
+    file = getattr(module, "__file__", None)
+    source = Path(file).read_bytes() if file else b""
+    digest = hashlib.sha256(source).hexdigest()[:16]
+    return replace(workload, settings=dict(workload.settings) | {"code_sha256": digest})
 
 
 def describe(error: BaseException) -> str:

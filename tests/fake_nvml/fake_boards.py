@@ -29,7 +29,7 @@ NOT_SUPPORTED, NO_PERMISSION, GPU_IS_LOST, UNKNOWN = 3, 4, 15, 999
 FAULTS = (
     *("everything", "identity", "energy", "power", "power_field", "clock", "throttle", "temperature"),
     *("supported", "limit", "mig", "capability", "restriction"),
-    *("set_locked", "reset_locked", "get_application", "set_application"),
+    *("set_locked", "reset_locked", "get_application", "set_application", "processes"),
 )
 
 
@@ -61,7 +61,7 @@ class _Board(ctypes.Structure):
         *_fields(ctypes.c_uint32, "lock_low_mhz lock_high_mhz"),
         *_fields(ctypes.c_uint32, "application_mhz application_memory_mhz application_default_mhz"),
         *_fields(ctypes.c_uint32, "clock_before_mhz counter_resets"),
-        *_fields(ctypes.c_int32, "temperature_c unused"),
+        *_fields(ctypes.c_int32, "temperature_c others"),
         *_fields(ctypes.c_double, "load idle_w span_w module_extra_w tick_s set_delay_s clock_lag_s"),
         *_fields(ctypes.c_double, "counter_reset_s clock_change_s settled_s energy_j shown_j"),
         ("change_count", ctypes.c_uint64),

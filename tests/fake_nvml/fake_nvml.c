@@ -32,7 +32,7 @@ enum { REASON_IDLE = 1, REASON_APPLICATIONS = 2 };
 
 /* What a fault can be planted in; the order is that of fake_boards.py. */
 enum { EVERYTHING, IDENTITY, ENERGY, POWER, POWER_FIELD, CLOCK, THROTTLE, TEMPERATURE, SUPPORTED, LIMIT, MIG,
-       CAPABILITY, RESTRICTION, SET_LOCKED, RESET_LOCKED, GET_APPLICATION, SET_APPLICATION, FAULTS };
+       CAPABILITY, RESTRICTION, SET_LOCKED, RESET_LOCKED, GET_APPLICATION, SET_APPLICATION, PROCESSES, FAULTS };
 
 /* [test] The next `calls` calls after the first `after` (calls < 0: all of them) answer so: with the error `code`,
  * or, where that is 0, with success and `value`. */
@@ -55,7 +55,7 @@ typedef struct {
     uint32_t lock_low_mhz, lock_high_mhz;         /* 0: no lock */
     uint32_t application_mhz, application_memory_mhz, application_default_mhz; /* 0: no application clocks */
     uint32_t clock_before_mhz, counter_resets;    /* the clock until clock_change_s */
-    int32_t temperature_c, unused;                /* [test] */
+    int32_t temperature_c, others;                /* [test] others: processes that have work on the board */
     double load, idle_w, span_w, module_extra_w;  /* [test] module_extra_w: what CPU and memory draw */
     double tick_s, set_delay_s, clock_lag_s;      /* [test] a setter blocks for set_delay_s; then the clock lags */
     double counter_reset_s;                       /* [test] where not 0: the counter restarts then */
@@ -70,6 +70,7 @@ typedef struct { uint32_t magic, version, count, unused; Board boards[BOARDS]; }
 typedef struct { uint32_t fieldId, scopeId; int64_t timestamp, latencyUsec; uint32_t valueType, nvmlReturn;
                  union { double d; uint32_t ui; uint64_t ull; } value; } FieldValue;
 typedef struct { char busIdLegacy[16]; uint32_t domain, bus, device, pciDeviceId, pciSubSystemId; char busId[32]; } Pci;
+typedef struct { uint32_t pid; uint64_t memory; uint32_t instance, compute_instance; } Process;
 typedef struct { uint32_t version, sensor; int32_t temperature; } Temperature;
 typedef void *Handle; /* board index + 1, plus 0x100 * (slice + 1) for a MIG slice */
 
@@ -409,6 +410,16 @@ static int give_list(uint32_t *count, uint32_t *out, const uint32_t *list, uint3
     if (!out || room < size) return INSUFFICIENT_SIZE;
     memcpy(out, list, size * sizeof *list);
     return OK;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(Handle device, uint32_t *count, Process *out) {
+    BEGIN(PROCESSES);
+    if (code >= 0) return code;
+    uint32_t room = *count;
+    *count = (uint32_t)b->others;
+    if (*count && (!out || room < *count)) return leave(INSUFFICIENT_SIZE);
+    for (uint32_t i = 0; i < *count; i++) out[i] = (Process){.pid = 0x400001 + i}; /* above Linux's highest */
+    return leave(OK);
 }
 
 int nvmlDeviceGetSupportedMemoryClocks(Handle device, uint32_t *count, uint32_t *out) {

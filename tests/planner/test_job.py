@@ -48,7 +48,7 @@ def test_a_profile_of_another_tensor_degree_is_refused(staged: Profile) -> None:
     metadata = replace(staged.metadata, workload={"tp": 8})
     profile = replace(staged, metadata=metadata)
     with pytest.raises(ProfileError, match="give --tensor-parallel 8"):
-        build_job({"microbatches": 3}, profile)
+        build_job({"microbatches": 3, "tensor_parallel": 1}, profile)
     pipeline, _ = build_job({"microbatches": 3, "tensor_parallel": 8}, profile)
     assert pipeline.tensor_parallel == 8
 
@@ -86,12 +86,13 @@ def test_a_profile_of_more_chunks_is_of_another_job(staged: Profile) -> None:
     with pytest.raises(
         ProfileError, match="the profile has 2 chunks per stage and the job 1: give --chunks 2"
     ):
-        build_job({"microbatches": 2}, chunked)
-    settings = {"microbatches": 2, "schedule": "interleaved-1f1b", "chunks_per_stage": 2}
+        build_job({"microbatches": 2, "chunks_per_stage": 1}, chunked)
+    settings = {"microbatches": 2, "schedule": "interleaved-1f1b"}
     assert build_job(settings, chunked)[0].chunks_per_stage == 2
 
 
 def test_a_profile_of_another_context_degree_is_refused(staged: Profile) -> None:
     profile = replace(staged, metadata=replace(staged.metadata, workload={"tp": 1, "cp": 2}))
     with pytest.raises(ProfileError, match="give --context-parallel 2"):
-        build_job({"microbatches": 3}, profile)
+        build_job({"microbatches": 3, "context_parallel": 1}, profile)
+    assert build_job({"microbatches": 3}, profile)[0].context_parallel == 2

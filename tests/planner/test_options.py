@@ -169,7 +169,7 @@ def test_the_stages_and_chunks_of_a_kind_are_listed(make_profile: Callable[..., 
 
 @pytest.mark.parametrize("kind", [OpKind.BACKWARD_INPUT, OpKind.BACKWARD_WEIGHT])
 def test_split_rows_are_asked_for(small_profile: Profile, kind: OpKind) -> None:
-    hint = "forward: zero-bubble schedules need rows of backward_input and backward_weight$"
+    hint = "zero-bubble schedules need rows of backward_input and backward_weight .profile --split-backward.$"
     with pytest.raises(ProfileError, match=hint):
         measured_options(small_profile, [OpKey(0, 0, kind)])
 

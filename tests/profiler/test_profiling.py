@@ -1,5 +1,6 @@
 """From a request to a profile in one process: on simulated GPUs, and in real time on boards of the fake driver."""
 
+import os
 import sys
 import threading
 import time
@@ -12,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from energyopt.applier.devices.nvml import open_nvml
+from energyopt.applier.guard.locks import reserved
+from energyopt.profiler import profiling, surroundings
 from energyopt.profiler.measurement.partial import partial_path
 from energyopt.profiler.measurement.settings import Settings, SourceChoice
 from energyopt.profiler.profiling import Voice, run_profile
@@ -49,6 +53,8 @@ SHORT = {
     "calibration.PILOT_S": 0.4,
     "calibration.LONGEST_PILOT_S": 1.5,
     "resting.SHORTEST_S": 0.1,
+    "resting.SETTLE_S": 0.05,
+    "resting.WARM_S": 0.05,
     "latency.SWITCHES": 2,
 }
 
@@ -158,7 +164,7 @@ def test_torch_kernels_in_real_time(fake: Any, ask: Callable[..., Request]) -> N
         assert median(_powers_w(profile, clock)) == pytest.approx(board.power_w(clock), rel=0.04)
     assert all(row.invalid is None and row.achieved_sm_clock_mhz == row.sm_clock_mhz for row in profile.rows)
     meta = profile.metadata
-    assert (meta.device_name, meta.device_uuid) == (board.name, board.uuid)
+    assert (meta.device_name, meta.device_uuid) == (f"{board.name} (kernels on the CPU)", board.uuid)
     assert meta.wait_power_w == pytest.approx(board.power_w(1410), rel=0.04)
     assert meta.measurement["tick_s"] == pytest.approx(0.005, rel=0.2)
     assert meta.measurement["energy_source"] == "counter"
@@ -183,6 +189,62 @@ def test_the_clock_as_it_is_needs_no_right_and_sets_nothing(
     assert _ops(profile) == {("forward", 1410), ("backward", 1410)}
     assert profile.metadata.measurement["clocks_set"] == "no: as the board was found"
     assert profile.metadata.clock_switch_latency_s is None
+
+
+@pytest.mark.parametrize("clocks", ["current", "1410,1200"])
+def test_one_run_at_a_time_measures_a_board(fake: Any, ask: Callable[..., Request], clocks: str) -> None:
+    """Each of two would count what the other uses, whether it sets clocks or not."""
+    with (
+        reserved(open_nvml(fake.boards[0].uuid)),
+        pytest.raises(DeviceError, match=rf"{fake.boards[0].uuid} is in use by process {os.getpid()} "),
+    ):
+        _run(ask(clocks=clocks))
+    assert _left(ask()) == []
+    assert fake.calls() == []
+
+
+@pytest.mark.parametrize(("others", "words"), [(1, "1 other process has"), (3, "3 other processes have")])
+def test_others_on_the_board_are_warned_about(
+    fake: Any, ask: Callable[..., Request], others: int, words: str
+) -> None:
+    fake.boards[0].others = others
+    listener = Listener()
+    fake.boards[0].fault("set_locked", code=4)
+    with pytest.raises(ClockControlError):
+        _run(ask(), listener)
+    (warning,) = listener.warned
+    assert warning.startswith(f"{words} work on {fake.boards[0].name} ({fake.boards[0].uuid}): ")
+
+
+def test_a_driver_that_does_not_list_processes_is_no_warning(
+    fake: Any, fake_boards: Any, ask: Callable[..., Request]
+) -> None:
+    fake.boards[0].fault("processes", code=fake_boards.NOT_SUPPORTED)
+    fake.boards[0].fault("set_locked", code=fake_boards.NO_PERMISSION)
+    listener = Listener()
+    with pytest.raises(ClockControlError):
+        _run(ask(), listener)
+    assert listener.warned == []
+
+
+@pytest.mark.parametrize(("clocks", "told"), [("current", 0), (None, 1)])
+def test_a_journal_in_the_containers_own_layer_is_warned_about_where_clocks_are_set(
+    fake: Any, ask: Callable[..., Request], monkeypatch: pytest.MonkeyPatch, clocks: str | None, told: int
+) -> None:
+    monkeypatch.setattr(surroundings, "fleeting_state_folder", lambda: Path("/root/.local/state/energyopt"))
+    monkeypatch.setattr(profiling, "open_torch", _no_torch)
+    listener = Listener()
+    with pytest.raises(WorkloadError, match="no torch today"):
+        _run(ask(clocks=clocks), listener)
+    assert len(listener.warned) == told
+    assert all(
+        "/root/.local/state/energyopt" in one and "ENERGYOPT_STATE_DIR" in one for one in listener.warned
+    )
+    assert fake.open_count() == 0, "the board is closed all the same"
+
+
+def _no_torch(*_: Any, **__: Any) -> None:
+    raise WorkloadError("no torch today")
 
 
 @contextmanager
@@ -352,6 +414,40 @@ def test_a_record_that_cannot_be_written(simulated: Request) -> None:
     for restart in (False, True):
         with pytest.raises(EnergyoptError, match=r"cannot write .*p\.parquet\.partial: Is a directory"):
             run_profile(replace(simulated, restart=restart), Listener().voice)
+
+
+def test_two_runs_to_one_output(simulated: Request) -> None:
+    """The second is told who writes there, and what that one has measured stays."""
+    with pytest.raises(KeyboardInterrupt):
+        run_profile(simulated, Listener(_stop_in_round_2).voice)
+    before = partial_path(simulated.output).read_bytes()
+
+    def second(step: str) -> None:
+        if step.startswith("round 2"):
+            for restart in (False, True):
+                with pytest.raises(
+                    MeasurementError, match=r"p\.parquet\.partial is being written by process"
+                ):
+                    run_profile(replace(simulated, restart=restart), Listener().voice)
+            assert partial_path(simulated.output).read_bytes().startswith(before)
+
+    _run(simulated, Listener(second))
+
+
+def test_windows_that_were_rejected_are_measured_again(fake: Any, ask: Callable[..., Request]) -> None:
+    """A stopped run had half of its clocks at 1410 MHz against its will; by now the board is healed."""
+    fake.boards[0].held_mhz = 1410
+    request = ask()
+    with pytest.raises(KeyboardInterrupt):
+        run_profile(request, Listener(_stop_in_round_2).voice)
+    fake.boards[0].held_mhz = 0
+    listener = Listener()
+    profile = _run(request, listener)
+    assert (
+        "p.parquet.partial: 2 windows are there already; 2 that were rejected are measured again"
+        in (listener.said[0])
+    )
+    assert all(row.invalid is None and row.samples == 2 for row in profile.rows)
 
 
 def test_a_clock_beside_the_steps_is_moved_and_said(simulated: Request) -> None:

@@ -10,6 +10,7 @@ __all__ = [
     "driver",
     "opening",
     "power",
+    "processes",
     "remedies",
     "resolve",
     "rights",

@@ -10,7 +10,7 @@ import pytest
 from energyopt.applier.devices.nvml import open_nvml
 from energyopt.applier.guard import forks
 from energyopt.applier.guard.hold import guarded_clocks
-from energyopt.applier.guard.locks import lock_path, take_lock, try_lock
+from energyopt.applier.guard.locks import lock_path, reserved, take_lock, try_lock
 from energyopt.schemas.errors import DeviceError
 
 
@@ -20,10 +20,25 @@ def test_a_second_run_is_told_who_has_the_board(
     fake = make_boards(1)
     child, _ = hold_in_child(fake)
     uuid = fake.boards[0].uuid
-    expected = rf"{uuid} is being clocked by process {child.pid} \(.*\) since 2.*; wait for it or stop it"
+    expected = rf"{uuid} is in use by process {child.pid} \(.*\) since 2.*; wait for it or stop it"
     with pytest.raises(DeviceError, match=expected), guarded_clocks(open_nvml(uuid)):
         pass
     assert fake.boards[0].lock_mhz == (1200, 1200)
+
+
+def test_a_board_that_is_only_read_is_kept_too(make_boards: Callable[..., Any], state: Path) -> None:
+    board = open_nvml(make_boards(1).boards[0].uuid)
+    with reserved(board):
+        for again in (reserved, guarded_clocks):
+            with pytest.raises(DeviceError, match=f"in use by process {os.getpid()} "), again(board):
+                pass
+    with reserved(board):
+        assert not list(state.glob("*.json")), "nothing is owed"
+
+
+def test_a_simulated_board_is_nobody_elses(toy: Any, state: Path) -> None:
+    with reserved(toy()), reserved(toy()):
+        assert not state.exists()
 
 
 def test_a_lock_that_something_left_behind_holds_is_waited_for_then_told(tmp_path: Path) -> None:

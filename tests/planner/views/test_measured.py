@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from energyopt.planner.views.measured import measured_table, measured_to_json, unusable
+from energyopt.planner.views.measured import measured_table, measured_to_json, not_held, unusable
 from energyopt.schemas.files import canonical_json
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.profile import Profile
@@ -27,10 +27,33 @@ def test_each_op_at_its_highest_clock_and_where_it_is_cheapest(measured: Profile
     forward, backward = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     assert (forward["op"], backward["op"]) == ("forward", "backward")
     assert table.rows[0] == (
-        *("forward", "all", "2", "1400", "1", "2.48 %", "300", "4.97 %", "250", "1000", "1.25"),
+        *("forward", "all", "2", "1400", "-", "1", "2.48 %", "300", "4.97 %", "250", "1000", "1.25"),
     )
     assert (backward["energy J"], backward["least J"]) == ("600", "500")
     assert "GPU [bold]x[/bold] (simulated), per op on 1 GPU, gpu_board; wait power 100.0 W" in table.title
+
+
+def test_the_title_tells_what_the_kernels_really_ran_on(measured: Profile) -> None:
+    name = "NVIDIA A100-SXM4-80GB (MIG slice) (kernels on the CPU)"
+    other = replace(measured, metadata=replace(measured.metadata, device_name=name))
+    assert f"on {name} (simulated), per op" in measured_table(other).title
+
+
+def test_a_clock_that_was_not_held_is_told(measured: Profile) -> None:
+    assert not_held(measured) is None
+    rows = tuple(
+        replace(row, achieved_sm_clock_mhz=min(row.sm_clock_mhz, 1290) if row.level == "op" else None)
+        for row in measured.rows
+    )
+    capped = replace(measured, rows=rows)
+    assert measured_table(capped).rows[0][4] == "1290"
+    assert "did not hold 1 of 2 clocks (1400 to 1400 MHz)" in str(not_held(capped))
+
+
+def test_the_title_says_what_a_microbatch_is(measured: Profile) -> None:
+    workload = {"microbatch_size": 4, "sequence_length": 2048, "dtype": "bfloat16"}
+    shaped = replace(measured, metadata=replace(measured.metadata, workload=workload))
+    assert "(microbatch of 4 x 2048 tokens, bfloat16) on GPU" in measured_table(shaped).title
 
 
 def test_several_gpus_share_a_stage(measured: Profile) -> None:
@@ -40,7 +63,7 @@ def test_several_gpus_share_a_stage(measured: Profile) -> None:
 
 def test_one_window_gives_no_interval(measured: Profile) -> None:
     rows = tuple(replace(row, time_std_s=None, energy_std_j=None, samples=1) for row in measured.rows)
-    assert {row[5] for row in measured_table(replace(measured, rows=rows)).rows} == {"-"}
+    assert {row[6] for row in measured_table(replace(measured, rows=rows)).rows} == {"-"}
 
 
 def test_stages_and_chunks_stand_in_the_model_s_order(measured: Profile) -> None:

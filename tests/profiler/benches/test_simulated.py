@@ -38,12 +38,22 @@ def history(seed: int) -> list[float]:
 
 def test_an_unknown_gpu_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
-        DeviceError, match=r"no simulated GPU is called 'v100'; there are a100-sxm4-40gb, .*, h200"
+        DeviceError, match=r"no simulated GPU is called 'tpu'. there are a100-sxm4-40gb, .*, h200"
     ):
-        open_simulated_bench("v100")
+        open_simulated_bench("tpu")
+    with pytest.raises(DeviceError, match=r"'h100': did you mean h100-sxm5-80gb\?"):
+        open_simulated_bench("h100")
 
 
-@pytest.mark.parametrize("limit_w", [0.0, -1.0, math.nan])
+def test_a_kernel_beyond_the_memory_is_refused() -> None:
+    """An A100 has 80 GB; the same kernel fits the H200's 141 GB."""
+    kernel = Kernel(name="huge", flops=1e9, memory_bytes=100e9)
+    with pytest.raises(WorkloadError, match="huge does not fit: it reads and writes 100 GB"):
+        open_simulated_bench(A100).prepare(kernel)
+    open_simulated_bench("h200").prepare(kernel)
+
+
+@pytest.mark.parametrize("limit_w", [0.0, -1.0, 1.0, 10_000.0, math.nan])
 def test_an_impossible_limit_is_refused(limit_w: float) -> None:
     with pytest.raises(DeviceError, match="power limit"):
         open_simulated_bench(A100, power_limit_w=limit_w)

@@ -1,3 +1,4 @@
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from energyopt.profiler.benches.torch_bench import TorchBench, open_torch_bench
 from energyopt.profiler.workloads.interface import Collective, Communication, Kernel
 from energyopt.profiler.workloads.layers.communication import communication_kernel
 from energyopt.profiler.workloads.simple import callable_kernel
-from energyopt.schemas.errors import DeviceError, MeasurementError, WorkloadError
+from energyopt.schemas.errors import DeviceError, MeasurementError, RequestError, WorkloadError
 
 torch = pytest.importorskip("torch")
 
@@ -59,6 +60,7 @@ def test_the_time_covers_all_repeats(open_bench: Open) -> None:
     before_s = bench.now_s()
     took_s = bench.run(kernel, 5)
     assert 0.05 <= took_s <= bench.now_s() - before_s
+    assert bench.last_idle_share == 0.0
 
 
 def _every(interval_s: float, seen: list[float]) -> Callable[[float], float]:
@@ -197,6 +199,13 @@ def test_devices_and_types_that_are_not_there_are_refused(
     device: Any = Board()
     with pytest.raises(error, match=problem):
         open_torch_bench(device, torch_device=torch_device, dtype=dtype)
+
+
+def test_where_torch_is_missing_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    device: Any = Board()
+    with pytest.raises(RequestError, match=r"pip install 'energyopt\[torch\]'.* --device sim:"):
+        open_torch_bench(device, torch_device="cpu", dtype="float32")
 
 
 def test_another_board_than_the_one_that_is_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

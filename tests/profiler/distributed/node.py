@@ -31,7 +31,7 @@ WAIT_S = 0.2
 def shorten() -> None:
     """The fake boards' counters tick every few milliseconds, and anybody may set their clocks."""
     calibration.PILOT_S, calibration.LONGEST_PILOT_S = 0.4, 1.0
-    resting.SHORTEST_S = WAIT_S
+    resting.SHORTEST_S, resting.WARM_S = WAIT_S, 0.05
     latency.SWITCHES, latency.LOAD_S = 2, 0.1
     site_lock.LOOK_S = 0.1
     rights.may_administer = lambda *_: True

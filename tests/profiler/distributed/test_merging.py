@@ -84,6 +84,24 @@ def test_what_is_said_of_the_whole() -> None:
     }
 
 
+def test_how_it_was_measured_is_said_of_all_ranks() -> None:
+    """The coarsest tick, the worst ratio, the sum of what was lost; half of 5 W is the mean's half width."""
+    first = {"tick_s": 0.02, "counter_over_power": 0.9, "wait_power_half_width_w": 3.0, "windows": 4}
+    second = {"tick_s": 0.1, "counter_over_power": 1.05, "wait_power_half_width_w": 4.0, "windows": 5}
+    merged = merge([_shard(0, measurement=first), _shard(1, measurement=second)], NAMES)
+    assert merged.profile.metadata.measurement == {
+        "tick_s": 0.1,
+        "counter_over_power": 0.9,
+        "wait_power_half_width_w": pytest.approx(2.5),
+        "windows": 9,
+        "ranks": 2,
+        "boards": "GPU-0, GPU-1",
+    }
+    del second["wait_power_half_width_w"]
+    merged = merge([_shard(0, measurement=first), _shard(1, measurement=second)], NAMES)
+    assert "wait_power_half_width_w" not in merged.profile.metadata.measurement
+
+
 def test_stages_on_different_ranks_stand_side_by_side() -> None:
     merged = merge([_shard(0), _shard(1, _row(1, stage=1, time_s=3.0))], NAMES)
     rows = {row.stage: row for row in merged.profile.rows}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from energyopt.profiler.measurement.partial import Partial
 from energyopt.schemas.profile import DeviceKind, Level, Profile, ProfileRow, read_profile
 
 NODE = Path(__file__).with_name("node.py")
@@ -104,7 +106,7 @@ def _check_waits(path: Path) -> None:
     for rank in (0, 1):
         mine = sorted((one for one in receives if one["rank"] == rank), key=lambda one: one["from_s"])
         others = sorted((one for one in serves if one["rank"] != rank), key=lambda one: one["from_s"])
-        assert len(mine) == len(others) == 4  # once to warm up and three windows
+        assert len(mine) == len(others) == 6  # three windows, each after a while in which the power settles
         for blocked, served in zip(mine, others, strict=True):
             assert blocked["until_s"] - blocked["from_s"] >= 0.2
             assert blocked["used_s"] < 0.1
@@ -247,6 +249,53 @@ def test_a_rank_that_may_not_set_clocks_stops_all(make_node: MakeNode, tiny: Pat
         assert "nothing is left set" in node.said(rank)
     assert node.given_back()
     assert not node.output.exists()
+
+
+def test_a_board_that_tells_nothing_stops_all(make_node: MakeNode, tiny: Path) -> None:
+    """It can be opened and clocked; that it is of no use shows when it is looked at under load."""
+    node = make_node()
+    node.fake.boards[1].fault("energy", value=5_000_000)
+    for reading in ("power", "power_field"):
+        node.fake.boards[1].fault(reading, value=0)
+    node.start(2, tiny, "--tensor-parallel", "2")
+    started_s = time.monotonic()
+    assert node.codes() == [2, 2]
+    assert time.monotonic() - started_s < SOON_S
+    for rank in (0, 1):
+        assert "energyopt: rank 1: this board gives no energy that can be believed" in node.said(rank)
+        assert "all ranks stop and nothing is left set; --allow-partial" in node.said(rank)
+    assert node.given_back()
+    assert not list(node.folder.glob("*.parquet*"))
+
+
+def test_a_board_at_a_wrong_clock_stops_all_and_once_it_is_healed_the_same_command_measures(
+    make_node: MakeNode,
+) -> None:
+    node = make_node()
+    node.fake.boards[1].held_mhz = 1305
+    node.start(2, "toys:one_product", "--site-lock-mhz", "none")
+    assert node.codes() == [2, 2]
+    for rank in (0, 1):
+        assert re.search(r"energyopt: rank 1: nothing could be measured: .* ran at 1305 MHz", node.said(rank))
+    assert node.given_back()
+    assert not node.output.exists()
+    node.fake.boards[1].held_mhz = 0
+    node.start(2, "toys:one_product", "--site-lock-mhz", "none")
+    assert node.codes() == [0, 0]
+    assert "4 windows are there already" in node.said(0)  # 2 clocks, 2 rounds
+    assert all(row.invalid is None for row in read_profile(node.output).rows)
+    assert not list(node.folder.glob("*.partial"))
+
+
+def test_a_record_that_another_run_writes_stops_all(make_node: MakeNode, tiny: Path) -> None:
+    node = make_node()
+    with Partial(node.folder / "profile.rank1.parquet.partial", "digest", "another run"):
+        node.start(2, tiny)
+        assert node.codes() == [2, 2]
+    for rank in (0, 1):
+        assert f"rank 1: {node.folder}/profile.rank1.parquet.partial is being written by" in node.said(rank)
+        assert "--allow-partial" not in node.said(rank)
+    assert node.fake.calls() == []
 
 
 def test_with_allow_partial_the_others_measure(make_node: MakeNode) -> None:

@@ -34,6 +34,12 @@ def three_gpus() -> Workload:
     return Workload(name="three", ops=(op,), stages=1, gpus_per_stage=3, settings=SETTINGS)
 
 
+def one_product() -> Workload:
+    """The least there is to measure, on every rank."""
+    op = _op(0, OpKind.FORWARD, [_product("product")])
+    return Workload(name="one", ops=(op,), stages=1, settings=SETTINGS)
+
+
 def two_stages() -> Workload:
     """Two stages, each with kernels of its own."""
     ops = [

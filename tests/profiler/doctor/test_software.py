@@ -59,6 +59,14 @@ def test_a_state_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp
     assert "ENERGYOPT_STATE_DIR" in (_facts(monkeypatch)["state folder"].remedy or "")
 
 
+def test_a_state_folder_that_goes_with_the_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ENERGYOPT_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(software, "fleeting_state_folder", lambda: tmp_path)
+    fact = _facts(monkeypatch)["state folder"]
+    assert fact.found == f"{tmp_path}, in this container's own layer"
+    assert "set ENERGYOPT_STATE_DIR to a folder of the host" in (fact.remedy or "")
+
+
 @pytest.mark.parametrize("value", [None, "", "0,1"])
 def test_what_cuda_may_see(monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

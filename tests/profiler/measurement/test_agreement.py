@@ -3,11 +3,19 @@ from typing import Any
 
 import pytest
 
-from energyopt.profiler.measurement.agreement import AgreedError, Trial, agree_on_plan, agree_to_go_on
+from energyopt.profiler.measurement.agreement import (
+    AgreedError,
+    SetAsideError,
+    Step,
+    Trial,
+    agree_on_plan,
+    agree_to_go_on,
+    try_together,
+)
 from energyopt.profiler.measurement.calibration import Calibration
 from energyopt.profiler.measurement.settings import Settings, Timing
 from energyopt.profiler.measurement.team import Solo
-from energyopt.schemas.errors import MeasurementError
+from energyopt.schemas.errors import MeasurementError, WorkloadError
 from energyopt.schemas.profile import EnergySource
 
 CALIBRATION = Calibration(
@@ -33,6 +41,12 @@ class Beside(Solo):
 
     def gather(self, value: Any) -> list[Any]:
         return [value, *self._others]
+
+
+class Pair(Beside):
+    """Rank 0 of two."""
+
+    size = 2
 
 
 def as_sent(trial: Trial) -> Any:
@@ -83,6 +97,32 @@ def test_a_clock_that_can_neither_be_set_nor_read_is_refused() -> None:
     blind = replace(TRIAL, calibration=replace(CALIBRATION, sm_clock_mhz=None))
     with pytest.raises(MeasurementError, match="can neither be set nor read"):
         agree_on_plan(Solo(), Settings(clocks_mhz=()), blind)
+
+
+def test_where_no_rank_may_go_on_without_the_others_nothing_is_advised() -> None:
+    with pytest.raises(AgreedError, match=r"rank 1: disk full; all ranks stop and nothing is left set$"):
+        agree_to_go_on(Beside([True, "disk full"]), None, allow_partial=None)
+
+
+def _fail() -> int:
+    raise WorkloadError("out of memory")
+
+
+def test_what_fails_on_one_rank_is_heard_on_all() -> None:
+    fine, broken = [True, None], [True, "no counter"]
+    assert try_together(Pair(fine), Step.RESTING, lambda: 7) == 7
+    with pytest.raises(AgreedError, match="rank 1: no counter"):
+        try_together(Pair(broken), Step.RESTING, lambda: 7)
+    with pytest.raises(SetAsideError, match="out of memory") as raised:
+        try_together(Pair(fine), Step.RESTING, _fail, allow_partial=True)
+    assert raised.value.step is Step.RESTING
+
+
+def test_other_failures_and_those_of_a_single_process_are_not_agreed_on() -> None:
+    with pytest.raises(WorkloadError, match="out of memory"):
+        try_together(Solo(), Step.RESTING, _fail, allow_partial=True)
+    with pytest.raises(WorkloadError, match="out of memory"):
+        try_together(Pair(), Step.RESTING, _fail, failures=MeasurementError)
 
 
 def test_one_rank_with_a_problem_stops_all_unless_that_is_allowed() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from energyopt.applier.devices.interface import Absent, PowerMeaning
 from energyopt.profiler.benches.simulated import open_simulated_bench
-from energyopt.profiler.measurement.calibration import calibrate, heaviest
+from energyopt.profiler.measurement.calibration import USUAL_TICK_S, calibrate, heaviest
 from energyopt.profiler.measurement.settings import Settings, SourceChoice, timing_for
 from energyopt.profiler.workloads.interface import Collective, Communication, Kernel
 from energyopt.schemas.errors import MeasurementError, RequestError
@@ -87,14 +87,32 @@ def test_a_chosen_source_that_does_not_work_is_refused_and_not_replaced(
         calibrate(scripted(power=lambda _: ABSENT), product, SourceChoice.POWER)
 
 
-def test_power_averaged_over_a_second_is_waited_for(scripted: Scripted, product: Kernel) -> None:
-    """Before the pilot the kernel runs for longer than the reading looks back; so it does before windows."""
-    bench = scripted(meaning=PowerMeaning.AVERAGE_1S)
-    found = calibrate(bench, product, AUTO)
-    assert bench.looks_s[0] >= 1.0
-    assert found.averaging_s == 1.0
-    assert timing_for(Settings(clocks_mhz=()), found.tick_s, found.averaging_s).warm_up_s >= 1.0
-    assert calibrate(scripted(), product, AUTO).averaging_s == 0.0
+@pytest.mark.parametrize(
+    ("meaning", "choice", "averaging_s"),
+    [
+        (PowerMeaning.AVERAGE_1S, SourceChoice.POWER, 1.0),
+        (PowerMeaning.AVERAGE_1S, AUTO, 0.0),
+        (PowerMeaning.INSTANT, SourceChoice.POWER, 0.0),
+    ],
+)
+def test_power_averaged_over_a_second_is_waited_for_where_it_is_the_source(
+    meaning: PowerMeaning, choice: SourceChoice, averaging_s: float, scripted: Scripted, product: Kernel
+) -> None:
+    """Before the pilot, which compares both readings, in any case; before windows not if the counter is read."""
+    bench = scripted(meaning=meaning)
+    found = calibrate(bench, product, choice)
+    assert (bench.looks_s[0] >= 1.0) == (meaning is PowerMeaning.AVERAGE_1S)
+    assert found.averaging_s == averaging_s
+    warm_up_s = timing_for(Settings(clocks_mhz=()), found.tick_s, found.averaging_s).warm_up_s
+    assert warm_up_s == pytest.approx(max(0.1, 2 * found.tick_s, 1.2 * averaging_s))
+
+
+def test_a_power_reading_that_never_changes_says_nothing_of_its_ticks(
+    scripted: Scripted, product: Kernel
+) -> None:
+    found = calibrate(scripted(counter=lambda _: ABSENT), product, AUTO)
+    assert (found.source, found.tick_s) == (EnergySource.POWER_INTEGRAL, USUAL_TICK_S)
+    assert timing_for(Settings(clocks_mhz=()), found.tick_s, 0.0).window_s == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", ["a40", "h100-sxm5-80gb"])

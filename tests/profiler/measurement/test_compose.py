@@ -3,7 +3,7 @@ from statistics import stdev
 import pytest
 
 from energyopt.applier.devices.interface import Throttle
-from energyopt.profiler.measurement.compose import op_parts, rows_of
+from energyopt.profiler.measurement.compose import gaps_of, op_parts, rows_of
 from energyopt.profiler.measurement.statistics import DRIFT, NORMAL_QUANTILE
 from energyopt.profiler.measurement.window import Window
 from energyopt.profiler.workloads.interface import (
@@ -174,6 +174,23 @@ def test_nothing_is_written_for_what_gave_no_number(
     del windows["c", CLOCK]
     rows = named(rows_at(two_partitions, windows))
     assert set(rows) == {("kernel", "forward", "p", "a"), ("kernel", "forward", "q", "a")}
+
+
+def test_every_kernel_without_a_number_is_named_with_its_clock_and_reason(
+    two_partitions: Workload, windows: dict[tuple[str, int], list[Window]]
+) -> None:
+    """A number that must not be used is no gap: its row is there, and says why."""
+    assert gaps_of(two_partitions, windows, (CLOCK,)) == []
+    windows["a", 900] = [
+        window("a", 0, 1.0, None, clock=900, rejected="no counter"),
+        window("a", 1, 1.0, None, clock=900, rejected="it went back"),
+    ]
+    windows["b", 900] = [window("b", 0, 1.0, 9.0, clock=900, rejected="too hot")]
+    windows["c", CLOCK].append(window("c", 2, 1.0, None, rejected="no counter"))
+    assert gaps_of(two_partitions, windows, (CLOCK, 900)) == [
+        "a at 900 MHz: it went back",
+        "c at 900 MHz: not measured",
+    ]
 
 
 def test_a_row_tells_the_conditions_of_its_windows(

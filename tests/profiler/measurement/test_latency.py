@@ -1,10 +1,11 @@
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import pytest
 
-from energyopt.applier.devices.interface import Absent
+from energyopt.applier.devices.interface import Absent, State
 from energyopt.profiler.benches.simulated import open_simulated_bench
 from energyopt.profiler.measurement.latency import LOOK_S, SWITCHES, switch_latency
 from energyopt.profiler.workloads.interface import Kernel
@@ -37,6 +38,45 @@ def test_the_latency_of_a_simulated_board_is_found(stream: Kernel) -> None:
         longest.append(found.longest_s)
     assert median(medians) == pytest.approx(0.015, abs=0.003)
     assert max(longest) > 0.022
+
+
+@pytest.mark.parametrize("clocks_mhz", [(1410, 1395), (300, 285)])
+def test_two_neighbouring_clocks_are_told_apart(clocks_mhz: tuple[int, int], stream: Kernel) -> None:
+    """One step of 15 MHz is 1 % of 1410 MHz: the clock before the change is no sign that it has landed."""
+    medians = []
+    for seed in range(5):
+        bench = open_simulated_bench("a100-sxm4-80gb", seed=seed)
+        found = switch_latency(bench, Direct(bench.device), stream, clocks_mhz)
+        assert found is not None
+        assert 0.005 <= found.median_s <= found.longest_s <= 0.025 + 2 * LOOK_S
+        assert (found.switches, found.missed) == (SWITCHES, 0)
+        medians.append(found.median_s)
+    assert median(medians) == pytest.approx(0.015, abs=0.004)
+
+
+def test_a_kernel_shorter_than_its_launch_loads_the_board_for_long_enough(
+    scripted: Callable[..., Any], stream: Kernel
+) -> None:
+    """20 us a run, and 300 us to start any number of them: by its first run alone it would end after 30 ms."""
+    bench, lands_after_s = scripted(run_s=20e-6), 0.03
+    run, state = bench.run, bench.device.state
+    asked: list[tuple[float, int]] = [(-1.0, 1410)]
+
+    def launch_and_run(kernel: Kernel, repeats: int, poll: Any = None) -> float:
+        bench.sleep(300e-6)
+        elapsed_s: float = run(kernel, repeats, poll)
+        return 300e-6 + elapsed_s
+
+    def lagging() -> State:
+        landed = [clock for at_s, clock in asked if bench.now_s() >= at_s + lands_after_s]
+        return replace(state(), sm_clock_mhz=landed[-1])
+
+    bench.run, bench.device.state = launch_and_run, lagging
+    bench.device.lock_sm_clock = lambda clock: asked.append((bench.now_s(), clock))
+    found = switch_latency(bench, Direct(bench.device), stream, (1410, 1005))
+    assert found is not None
+    assert (found.switches, found.missed) == (SWITCHES, 0)
+    assert lands_after_s <= found.median_s <= found.longest_s <= lands_after_s + 2 * LOOK_S
 
 
 def test_the_latency_without_noise_is_the_middle(stream: Kernel) -> None:

@@ -1,10 +1,15 @@
+import errno
+import fcntl
 import json
+import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from energyopt.profiler.measurement import exclusive
 from energyopt.profiler.measurement.partial import FORMAT, Partial, partial_path
 from energyopt.schemas.errors import MeasurementError
 
@@ -93,6 +98,103 @@ def test_a_record_of_another_run_is_refused_with_its_name_and_left_as_it_is(path
     with pytest.raises(MeasurementError, match=r"something else \(sweep of this\); finish .* --restart"):
         opened(path, digest="d2", what="sweep of that")
     assert path.read_bytes() == before
+
+
+def test_windows_that_were_rejected_are_left_out(path: Path) -> None:
+    with opened(path) as partial:
+        partial.add("plan", {"clocks": [1410]})
+        partial.add("window", {"round": 0, "rejected": None})
+        partial.add("window", {"round": 1, "rejected": "throttled"})
+    before = path.read_bytes()
+    with opened(path) as partial:
+        assert partial.all("window") == [{"round": 0, "rejected": None}]
+        assert partial.last("plan") is not None
+        assert partial.rejected == 1
+    assert path.read_bytes() == before
+
+
+def test_where_every_window_was_rejected_all_is_measured_again(path: Path) -> None:
+    with opened(path) as partial:
+        partial.add("plan", {"clocks": [1410]})
+        partial.add("window", {"round": 1, "rejected": "throttled"})
+        left = path.read_bytes()
+    assert not path.exists()
+    for digest, rejected in (("d1", 1), ("d2", 0)):
+        path.write_bytes(left)  # as after a kill
+        with opened(path, digest) as partial:
+            assert (partial.records, partial.rejected) == ([], rejected)
+            assert len(path.read_bytes().splitlines()) == 1
+
+
+def test_one_process_at_a_time_has_a_record(path: Path) -> None:
+    words = rf"{path} is being written by process {os.getpid()}; wait for it, stop it, or give another -o"
+    with opened(path) as partial:
+        partial.add("window", {"round": 0})
+        before = path.read_bytes()
+        for restart in (False, True):
+            with pytest.raises(MeasurementError, match=words):
+                Partial(path, "d1", "the second", restart=restart)
+        assert path.read_bytes() == before
+    with opened(path) as partial:
+        assert len(partial.records) == 1
+
+
+def test_a_process_that_the_kernel_does_not_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusive, "LOCKS", path.with_name("none"))
+    with opened(path), pytest.raises(MeasurementError, match="is being written by another process; "):
+        opened(path)
+
+
+def test_a_file_system_without_locks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with opened(path) as partial:
+        partial.add("window", {"round": 0})
+    assert path.exists()
+
+
+def test_a_record_that_its_owner_has_just_removed_is_begun_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends between this process's opening of the file and its lock."""
+    flock, first = fcntl.flock, opened(path)
+
+    def after_the_end(descriptor: int, how: int) -> None:
+        first.discard()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", after_the_end)
+    with opened(path) as partial:
+        partial.add("window", {"round": 0})
+    assert begun_with(path) == {"round": 0}
+
+
+def begun_with(path: Path) -> Any:
+    """The first thing that a record keeps."""
+    return json.loads(path.read_text().splitlines()[1])["value"]
+
+
+def test_a_restart_throws_away_whatever_is_there(path: Path) -> None:
+    begun(path)
+    with Partial(path, "d2", "another", restart=True) as partial:
+        assert partial.records == []
+        partial.add("window", {"round": 5})
+    assert begun_with(path) == {"round": 5}
+
+
+def test_it_is_on_the_disk_after_some_seconds_and_at_the_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, synced_s = 100.0, list[float]()
+    monkeypatch.setattr("energyopt.profiler.measurement.partial.time.monotonic", lambda: now_s)
+    monkeypatch.setattr(os, "fsync", lambda _: synced_s.append(now_s))
+    with opened(path) as partial:
+        for _ in range(96):
+            now_s += 0.125
+            partial.add("window", {"round": 0})
+    assert [one - 100.0 for one in synced_s] == [5.0, 10.0, 12.0]
 
 
 @pytest.mark.parametrize(

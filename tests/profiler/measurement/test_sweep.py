@@ -1,5 +1,7 @@
+import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import Any
 
@@ -83,7 +85,9 @@ def test_a_throttled_board_is_left_alone_before_the_window_is_tried_again(
     sweep = make_sweep(bench, (1410,), timing, windows=1, workload=many)
     sweep.run()
     assert bench.slept_s == [PAUSE_S]
-    assert all(one.usable for windows in sweep.windows.values() for one in windows)
+    windows = [one for several in sweep.windows.values() for one in several]
+    assert all(one.usable for one in windows)
+    assert sorted(one.tries for one in windows) == [1] * (len(NAMES) - 1) + [2]
 
 
 def test_a_window_that_is_rejected_for_another_reason_is_tried_again_at_once(
@@ -97,6 +101,7 @@ def test_a_window_that_is_rejected_for_another_reason_is_tried_again_at_once(
         assert [one.rejected for one in windows] == [
             "asked for 1410 MHz, ran at 1510 MHz, and no throttling explains it"
         ]
+        assert [one.tries for one in windows] == [TRIES]
 
 
 def test_the_board_rests_between_windows_where_that_was_asked_for(
@@ -154,3 +159,66 @@ def test_a_refused_clock_ends_the_sweep_with_its_own_words(
     sweep = make_sweep(scripted(), CLOCKS, timing, workload=many, locks=Refusing())
     with pytest.raises(ClockControlError, match="no right to set 1410 MHz"):
         sweep.run()
+
+
+ROUND_S = len(CLOCKS) * len(NAMES) * (0.1 + 0.5)  # with timing's warm-up and window
+
+
+@pytest.mark.parametrize(
+    ("rounds_s", "rounds"), [(None, 5), (5.6, 5), (4.5, 4), (3.5, 3), (2.5, 2), (1.0, 2), (0.0, 2)]
+)
+def test_rounds_that_would_overrun_a_budget_are_left_out_but_for_two(
+    rounds_s: float | None,
+    rounds: int,
+    scripted: Scripted,
+    timing: Timing,
+    make_sweep: MakeSweep,
+    many: Workload,
+) -> None:
+    """Two windows are the least that give an error bar."""
+    bench = scripted()
+    ends_s = None if rounds_s is None else rounds_s * ROUND_S
+    sweep = make_sweep(bench, CLOCKS, timing, windows=5, workload=many, ends_s=ends_s)
+    assert sweep.run() == CLOCKS
+    assert Counter(order_of(sweep)) == Counter(
+        (number, clock, name) for number in range(rounds) for clock in CLOCKS for name in NAMES
+    )
+    if rounds > 2 and ends_s is not None:
+        assert bench.now_s() <= ends_s
+
+
+class Rank:
+    """One rank of several that run in threads of one process, and agree as processes do."""
+
+    def __init__(self, rank: int, values: list[Any], barrier: threading.Barrier) -> None:
+        self.rank, self.size = rank, len(values)
+        self._values, self._barrier = values, barrier
+
+    def gather(self, value: Any) -> list[Any]:
+        self._values[self.rank] = value
+        self._barrier.wait(60)
+        found = list(self._values)
+        self._barrier.wait(60)
+        return found
+
+
+def test_all_ranks_leave_the_same_rounds_out(
+    scripted: Scripted, timing: Timing, make_sweep: MakeSweep, many: Workload
+) -> None:
+    """The rank that has the least time decides, whichever it is; a board that is slower has less."""
+    values, barrier = [None] * 3, threading.Barrier(3)
+    sweeps = [
+        make_sweep(
+            scripted(run_s=run_s),
+            CLOCKS,
+            timing,
+            windows=6,
+            workload=many,
+            team=Rank(rank, values, barrier),
+            ends_s=3.5 * ROUND_S,
+        )
+        for rank, run_s in enumerate((1e-3, 1e-3, 0.24))  # of which one window takes 0.72 s
+    ]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(Sweep.run, sweeps)) == [CLOCKS] * 3
+    assert [max(one[0] for one in order_of(sweep)) for sweep in sweeps] == [1, 1, 1]

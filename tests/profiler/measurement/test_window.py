@@ -97,6 +97,24 @@ def test_a_clock_that_cannot_be_read_is_no_reason(
     assert window.achieved_sm_clock_mhz is None
 
 
+def test_readings_that_were_lost_are_counted(scripted: Scripted, product: Kernel, timing: Timing) -> None:
+    """The clock at each of ten looks, and the counter for a while: none of them became 0."""
+    assert measured(scripted(), product, timing).lost_readings == 0
+    blind = measured(scripted(clock_mhz=Absent("not supported")), product, timing)
+    assert blind.lost_readings == pytest.approx(10, abs=2)
+    lost: list[float] = []
+
+    def counter(now_s: float) -> float | Absent:
+        if len(lost) < 7 and now_s > 0.3:
+            lost.append(now_s)
+            return Absent("out of range")
+        return 200.0 * now_s
+
+    window = measured(scripted(counter=counter), product, timing)
+    assert (window.lost_readings, window.rejected) == (7, None)
+    assert window.energy_j == pytest.approx(0.2, rel=0.01)
+
+
 def test_a_restarted_counter_leaves_time_but_no_energy(
     scripted: Scripted, product: Kernel, timing: Timing
 ) -> None:

@@ -1,4 +1,6 @@
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +75,15 @@ def matrix_flops() -> Callable[[Workload, str], float]:
         return sum(of_use(use) for op in workload.ops if op.kind.startswith(kind) for use in op.partitions)
 
     return total
+
+
+@pytest.fixture
+def write_model(tmp_path: Path) -> Callable[..., Path]:
+    """`write_model(content, name)`: a configuration file, from text or from what JSON is to hold."""
+
+    def put(content: str | dict[str, Any], name: str = "my-model.json") -> Path:
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    return put

@@ -48,6 +48,8 @@ def test_splits_that_do_not_fit_are_refused(split: tuple[int, ...], problem: str
 def test_more_stages_than_layers_are_refused() -> None:
     with pytest.raises(WorkloadError, match="3 layers cannot fill 2 stages of 2 chunks"):
         split_layers(3, JobShape(stages=2, chunks=2))
+    with pytest.raises(WorkloadError, match="1 layer cannot fill 100 stages of 1 chunk: "):
+        split_layers(1, JobShape(stages=100))
 
 
 def test_settings_become_a_shape_and_none_is_not_set() -> None:

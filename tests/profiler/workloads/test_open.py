@@ -1,5 +1,7 @@
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,16 @@ def broken():
 """
 
 
+GPT2 = {
+    "model_type": "gpt2",
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+}
+
+
 @pytest.fixture
 def user_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module in the working folder, which is not yet on the path."""
@@ -60,9 +72,50 @@ def test_flags_override_a_file(tmp_path: Path) -> None:
     assert (workload.stages, workload.settings["microbatch_size"]) == (3, 4)
 
 
+def test_a_folder_stands_for_its_config_json(
+    tmp_path: Path, write_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gpt2").mkdir()
+    write_model(GPT2, "gpt2/config.json")
+    monkeypatch.chdir(tmp_path)
+    for spec in ("gpt2/", "gpt2", str(tmp_path / "gpt2")):
+        assert load_workload(spec, {"sequence_length": 512}).name == "gpt2"
+    monkeypatch.chdir(tmp_path / "gpt2")
+    assert load_workload(".", {"sequence_length": 512}).name == "gpt2"
+    with pytest.raises(WorkloadError, match=r"the folder \.\. holds no config\.json; give the file"):
+        load_workload("..", {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "problem"),
+    [
+        (
+            {},
+            {},
+            "has 1024 learned positions and the default .* is 2048: give --sequence-length 1024 or less",
+        ),
+        ({}, {"sequence_length": 4096}, "sequence_length 4096 exceeds the 1024 learned positions"),
+        ({"job": {"sequence_length": 1025}}, {}, "sequence_length 1025 exceeds the 1024 learned positions"),
+        ({"n_positions": 2048}, {}, None),
+        ({"job": {"sequence_length": 1024}}, {}, None),
+        ({"position": "rotary"}, {}, None),
+    ],
+)
+def test_the_default_length_is_not_blamed_on_the_user(
+    write_model: Callable[..., Path], changes: dict[str, Any], settings: dict[str, Any], problem: str | None
+) -> None:
+    path = str(write_model(GPT2 | changes))
+    if problem is None:
+        assert load_workload(path, settings).ops
+    else:
+        with pytest.raises(WorkloadError, match=problem):
+            load_workload(path, settings)
+
+
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
+        ("x" * 5000, "unknown workload"),  # longer than any path may be
         ("gpt3-lx", "unknown workload 'gpt3-lx': did you mean gpt3-xl\\? presets are llama-3.2-3b, "),
         ("zzz", "unknown workload 'zzz': presets are llama-3.2-3b, .*otherwise give a .toml or .json file"),
     ],
