@@ -2,11 +2,9 @@
 
 import base64
 import platform
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from energyopt.applier.devices.interface import Device
@@ -15,8 +13,8 @@ from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.clocks import CURRENT
 from energyopt.profiler.distributed.groups import ProcessGroups
 from energyopt.profiler.distributed.launch import Launch
-from energyopt.profiler.distributed.merging import merge
 from energyopt.profiler.distributed.placement import Placement, part_of, place
+from energyopt.profiler.distributed.shards import join_shards, shard_path
 from energyopt.profiler.distributed.torch_team import TorchTeam, ended_by_signals, join, leave
 from energyopt.profiler.distributed.waiting import Peer
 from energyopt.profiler.measurement.agreement import (
@@ -37,7 +35,7 @@ from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.communication import communicates
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.errors import DeviceError, EnergyoptError, RequestError
-from energyopt.schemas.profile import Level, Profile, read_profile, write_profile
+from energyopt.schemas.profile import Profile, write_profile
 
 
 def profile_together(request: Request, workload: Workload, launch: Launch, voice: Voice) -> Profile | None:
@@ -203,7 +201,7 @@ def _measure(job: Job, request: Request, rank: int) -> Profile | None:
         if shard is not None:
             write_profile(path, shard)
             content = base64.b64encode(path.read_bytes()).decode()
-        profile = _join_shards(job, request.output, content)
+        profile = join_shards(job, request.output, content)
         job.team.gather(None)
         partial.discard()
     return profile
@@ -239,35 +237,3 @@ def _help(job: Job, partial: Partial, after: Step) -> None:
     """Take part in what the others do, to the end, on a rank that was given up at a step."""
     assist(job, partial, after)
     attend(job)
-
-
-def shard_path(output: Path, rank: int) -> Path:
-    """Where a rank writes its part: profile.parquet's is profile.rank3.parquet."""
-    return output.with_name(f"{output.stem}.rank{rank}{output.suffix}")
-
-
-def _join_shards(job: Job, output: Path, content: str | None) -> Profile | None:
-    """Send the shards to rank 0, which merges them: nodes need no common file system."""
-    contents = job.team.gather(content)
-    if job.team.rank != 0:
-        return None
-    present = [(rank, one) for rank, one in enumerate(contents) if one is not None]
-    merged = merge([_decode(one) for _, one in present], [f"rank {rank}" for rank, _ in present])
-    for warning in (*merged.warnings, *_lacking(job, merged.profile)):
-        job.warn(warning)
-    write_profile(output, merged.profile)
-    return merged.profile
-
-
-def _lacking(job: Job, profile: Profile) -> Iterator[str]:
-    """Stages whose ranks were all left out."""
-    measured = {row.stage for row in profile.rows if row.level is Level.OP}
-    if missing := sorted({*range(job.workload.stages)} - measured):
-        yield f"no rank could measure stage {', '.join(map(str, missing))}: the profile holds nothing of it"
-
-
-def _decode(content: str) -> Profile:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "shard.parquet"
-        path.write_bytes(base64.b64decode(content))
-        return read_profile(path)

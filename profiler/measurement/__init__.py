@@ -19,6 +19,7 @@ __all__ = [
     "settings",
     "statistics",
     "sweep",
+    "taking",
     "team",
     "warming",
     "window",

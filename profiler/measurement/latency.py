@@ -8,7 +8,7 @@ from typing import Protocol
 from energyopt.applier.devices.interface import Absent, Device
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.measurement.warming import run_time_s
-from energyopt.profiler.measurement.window import CLOCK_TOLERANCE
+from energyopt.profiler.measurement.window import CLOCK_TOLERANCE, Window
 from energyopt.profiler.workloads.interface import Kernel
 
 SWITCHES = 10
@@ -80,3 +80,17 @@ def switch_latency(
     return SwitchLatency(
         median_s=median(found), longest_s=max(found), switches=len(found), missed=SWITCHES - len(found)
     )
+
+
+def lightest(kernels: tuple[Kernel, ...]) -> Kernel:
+    """A kernel that a power cap does not slow: the one that computes least for what it moves."""
+    alone = [kernel for kernel in kernels if kernel.communication is None]
+    return min(
+        alone, key=lambda kernel: (kernel.matrix, kernel.flops / max(kernel.memory_bytes, 1.0), kernel.name)
+    )
+
+
+def was_held(windows: list[Window], clock: int) -> bool:
+    """Whether any window ran at the clock that was asked for."""
+    achieved = [one.achieved_sm_clock_mhz for one in windows if one.usable]
+    return any(one is not None and abs(one - clock) <= CLOCK_TOLERANCE * clock for one in achieved)

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from energyopt.profiler.measurement.compose import gaps_of, rows_of
 from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.schemas.errors import MeasurementError
-from energyopt.schemas.profile import DeviceKind, Profile, ProfileMetadata, Scope
+from energyopt.schemas.profile import DeviceKind, Level, Profile, ProfileMetadata, Scope
 
 
 def profile_of(job: Job, measured: Measured, rank: int | None = None) -> Profile:
     """The profile of one rank; `rank` is None where there is only one.
 
     Raises:
-        MeasurementError: every window of every op was rejected; gives the reason that came up most.
+        MeasurementError: no op has a row that may be used; gives the reason that came up most.
     """
     rows = rows_of(job.workload, measured.windows, measured.clocks_mhz, measured.calibration.source, rank)
-    if all(row.invalid is not None for row in rows):
+    if not any(row.level is Level.OP and row.invalid is None for row in rows):
         raise MeasurementError(f"nothing could be measured: {_most_common_reason(measured)}")
     if gaps := gaps_of(job.workload, measured.windows, measured.clocks_mhz):
         more = f", and {len(gaps) - 1} more" if len(gaps) > 1 else ""

@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from energyopt.applier.guard.hold import HeldClocks, guarded_clocks
-from energyopt.applier.guard.locks import reserved
 from energyopt.profiler.measurement.agreement import (
     Step,
     Trial,
@@ -18,15 +16,22 @@ from energyopt.profiler.measurement.agreement import (
 from energyopt.profiler.measurement.budget import SweepPlan
 from energyopt.profiler.measurement.calibration import Calibration, calibrate, heaviest
 from energyopt.profiler.measurement.job import Job, Measured
-from energyopt.profiler.measurement.latency import LOAD_S, SWITCHES, Locks, SwitchLatency, switch_latency
+from energyopt.profiler.measurement.latency import (
+    LOAD_S,
+    SWITCHES,
+    Locks,
+    SwitchLatency,
+    lightest,
+    switch_latency,
+    was_held,
+)
 from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.records import read_calibration, read_latency, read_plan, read_resting
 from energyopt.profiler.measurement.resting import Resting, attend_waits, idle_power, wait_power
 from energyopt.profiler.measurement.settings import Timing, timing_for
 from energyopt.profiler.measurement.sweep import Sweep, restore_windows
+from energyopt.profiler.measurement.taking import take_board
 from energyopt.profiler.measurement.warming import longest_soak_s, soak
-from energyopt.profiler.measurement.window import CLOCK_TOLERANCE, Window
-from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.errors import EnergyoptError, MeasurementError
 from energyopt.schemas.profile import EnergySource
 
@@ -89,41 +94,18 @@ def attend(job: Job) -> None:
     agree_to_go_on(job.team, None, able=False, allow_partial=job.allow_partial)
 
 
-def _tell_recovered(job: Job, locks: HeldClocks) -> None:
-    for journal in locks.recovered:
-        job.warn(f"gave back the clocks of {journal.uuid}, which process {journal.owner.pid} had left set")
-
-
 def _first_lock(job: Job, stack: ExitStack) -> Locks | None:
     """Take hold of the board and set the highest clock, on all ranks or not at all; None where none is to be set.
 
     The board is given back when the stack is left.
     """
-    return _try_together(job, Step.FIRST_LOCK, lambda: _take_board(job, stack))
+    return _try_together(job, Step.FIRST_LOCK, lambda: take_board(job, stack))
 
 
 def _try_together(
     job: Job, step: Step, action: Callable[[], Found], failures: type[EnergyoptError] = EnergyoptError
 ) -> Found:
     return try_together(job.team, step, action, allow_partial=job.allow_partial, failures=failures)
-
-
-def _take_board(job: Job, stack: ExitStack) -> Locks | None:
-    if not job.settings.clocks_mhz:
-        stack.enter_context(reserved(job.bench.device))
-        return None
-    locks = stack.enter_context(guarded_clocks(job.bench.device))
-    _tell_recovered(job, locks)
-    _check_first(job)
-    locks.lock(job.settings.clocks_mhz[0])
-    return locks
-
-
-def _check_first(job: Job) -> None:
-    if job.check_first is not None:
-        kernel = heaviest(job.workload.kernels())
-        job.bench.prepare(kernel)
-        job.check_first(job.bench, kernel)
 
 
 def _kept(
@@ -257,23 +239,10 @@ def _sweep(
 
 def _latency(job: Job, locks: Locks | None, sweep: Sweep, clocks: tuple[int, ...]) -> SwitchLatency | None:
     """Between the highest and the lowest clock that one kernel was seen to hold."""
-    kernel = _lightest(job.workload.kernels())
-    held = [clock for clock in clocks if _held(sweep.windows.get((kernel.name, clock), []), clock)]
+    kernel = lightest(job.workload.kernels())
+    held = [clock for clock in clocks if was_held(sweep.windows.get((kernel.name, clock), []), clock)]
     if locks is None or len(held) < 2:
         return None
     job.progress("timing changes of the clock", 1.0)
     job.bench.prepare(kernel)
     return switch_latency(job.bench, locks, kernel, (held[0], held[-1]))
-
-
-def _lightest(kernels: tuple[Kernel, ...]) -> Kernel:
-    """A kernel that a power cap does not slow: the one that computes least for what it moves."""
-    alone = [kernel for kernel in kernels if kernel.communication is None]
-    return min(
-        alone, key=lambda kernel: (kernel.matrix, kernel.flops / max(kernel.memory_bytes, 1.0), kernel.name)
-    )
-
-
-def _held(windows: list[Window], clock: int) -> bool:
-    achieved = [one.achieved_sm_clock_mhz for one in windows if one.usable]
-    return any(one is not None and abs(one - clock) <= CLOCK_TOLERANCE * clock for one in achieved)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from energyopt.profiler.distributed.together import _lacking, shard_path
+from energyopt.profiler.distributed.shards import lacking, shard_path
 from energyopt.profiler.measurement.agreement import AgreedError, agree_to_go_on
 from energyopt.schemas.profile import Profile
 
@@ -55,9 +55,9 @@ def test_stages_that_nobody_measured_are_named(small_profile: Profile) -> None:
     rows = tuple(SimpleNamespace(level=row.level, stage=1) for row in small_profile.rows)
     job: Any = SimpleNamespace(workload=SimpleNamespace(stages=3))
     profile: Any = SimpleNamespace(rows=rows)
-    assert list(_lacking(job, profile)) == [
+    assert list(lacking(job, profile)) == [
         "no rank could measure stage 0, 2: the profile holds nothing of it"
     ]
     job.workload.stages = 2
     profile.rows += (SimpleNamespace(level=rows[0].level, stage=0),)
-    assert list(_lacking(job, profile)) == []
+    assert list(lacking(job, profile)) == []

@@ -20,7 +20,7 @@ from energyopt.schemas.profile import DeviceKind, Level, Profile, ProfileRow, re
 
 NODE = Path(__file__).with_name("node.py")
 LIMIT_S = 120.0
-SOON_S = 30.0  # below torchrun's patience with a rank that it has told to stop, after which it kills
+SOON_S = 90.0  # far below the 20 minutes that a rank is waited for; torchrun itself kills after 30 s
 
 MakeNode = Callable[..., Any]
 Eventually = Callable[[Callable[[], Any]], None]

@@ -147,6 +147,7 @@ class ScriptedBench:
         self.slept_s: list[float] = []
         self.looks_s: list[float] = []
         self.before_run: Callable[[Kernel], None] = lambda _: None
+        self.last_idle_share = 0.0
 
     def now_s(self) -> float:
         return self.device.now_s

@@ -7,7 +7,7 @@ import pytest
 from energyopt.applier.devices.interface import Absent, Throttle
 from energyopt.profiler.benches.simulated import open_simulated_bench
 from energyopt.profiler.measurement.settings import Timing
-from energyopt.profiler.measurement.window import Conditions, Window, measure_window
+from energyopt.profiler.measurement.window import MOST_IDLE, Conditions, Window, measure_window
 from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.profile import EnergySource
 
@@ -95,6 +95,21 @@ def test_a_clock_that_cannot_be_read_is_no_reason(
     window = measured(scripted(clock_mhz=Absent("not supported")), product, timing)
     assert window.usable
     assert window.achieved_sm_clock_mhz is None
+
+
+def test_a_gpu_that_waited_for_the_host_is_not_believed(
+    scripted: Scripted, product: Kernel, timing: Timing
+) -> None:
+    """Its idle time would be taken for the kernel's; unless nothing states what code of the user's computes."""
+    bench = scripted()
+    bench.last_idle_share = MOST_IDLE
+    assert measured(bench, product, timing).usable
+    bench.last_idle_share = MOST_IDLE + 0.1
+    window = measured(bench, product, timing)
+    assert window.rejected is not None
+    assert "the GPU waited for the host" in window.rejected
+    assert window.idle_share == MOST_IDLE + 0.1
+    assert measured(bench, replace(product, flops=0.0, memory_bytes=0.0), timing).usable
 
 
 def test_readings_that_were_lost_are_counted(scripted: Scripted, product: Kernel, timing: Timing) -> None:
