@@ -30,7 +30,7 @@ _WORKS = ("GPU", "clocks MHz", "set by", "energy counter", "power readings")
 
 _Device = Annotated[
     str,
-    typer.Option(metavar="auto|UUID|N|sim:NAME", help="Every GPU here, one of them, or a simulated one."),
+    typer.Option(metavar="auto|nvml:UUID|nvml:N|sim:NAME", help="Every GPU here, one of them, or a simulated one."),
 ]
 _Restore = Annotated[
     bool, typer.Option("--restore", help="Give back clocks that a killed run left set, and nothing else.")
@@ -51,6 +51,7 @@ def doctor(*, device: _Device = "auto", restore: _Restore = False, as_json: _Jso
     Nothing is changed without --restore, which ends with 1 if some GPU could not be given back and with 2 if
     another process still holds one.
     """
+    device = device.removeprefix("nvml:")
     return _restore(device, as_json) if restore else _examine(device, as_json)
 
 
