@@ -23,14 +23,21 @@ def profile_tables(profile: "Profile") -> tuple[Table, ...]:
 def _provenance(profile: "Profile") -> Table:
     meta = profile.metadata
     rows = [
-        (item.name, MISSING if getattr(meta, item.name) is None else str(getattr(meta, item.name)))
+        (item.name, _value(getattr(meta, item.name)))
         for item in fields(meta)
         if item.name not in ("workload", "measurement")
     ]
-    rows += [(f"workload {name}", str(value)) for name, value in sorted(meta.workload.items())]
-    rows += [(f"measurement {name}", str(value)) for name, value in sorted(meta.measurement.items())]
+    rows += [(f"workload {name}", _value(value)) for name, value in sorted(meta.workload.items())]
+    rows += [(f"measurement {name}", _value(value)) for name, value in sorted(meta.measurement.items())]
     rows.append(("sha256", profile.sha256()))
     return Table(title="profile", columns=("", "value"), rows=tuple(rows))
+
+
+def _value(value: object) -> str:
+    """A value of the metadata; measured ones to six digits, which is more than anybody can measure."""
+    if value is None:
+        return MISSING
+    return min(str(value), f"{value:.6g}", key=len) if isinstance(value, float) else str(value)
 
 
 def _levels(profile: "Profile") -> Table:
