@@ -30,7 +30,9 @@ _WORKS = ("GPU", "clocks MHz", "set by", "energy counter", "power readings")
 
 _Device = Annotated[
     str,
-    typer.Option(metavar="auto|nvml:UUID|nvml:N|sim:NAME", help="Every GPU here, one of them, or a simulated one."),
+    typer.Option(
+        metavar="auto|nvml:UUID|nvml:N|sim:NAME", help="Every GPU here, one of them, or a simulated one."
+    ),
 ]
 _Restore = Annotated[
     bool, typer.Option("--restore", help="Give back clocks that a killed run left set, and nothing else.")

@@ -149,16 +149,20 @@ def measure_and_write(job: Job, request: Request, output: Path, rank: int | None
 
 
 def profile_or_discard(job: Job, partial: Partial, measured: Measured, rank: int | None) -> Profile:
-    """The profile of what was measured; where it is worth nothing the next run is to look again at everything.
+    """The profile of what was measured; a record that is worth nothing goes, so that the next run looks again.
+
+    Windows that count are kept: the next run takes again those that were rejected.
 
     Raises:
-        MeasurementError: every window of every op was rejected.
+        MeasurementError: no op has a row that may be used.
     """
     try:
         return profile_of(job, measured, rank)
-    except MeasurementError:
-        partial.discard()
-        raise
+    except MeasurementError as error:
+        if not partial.has_windows:
+            partial.discard()
+            raise
+        raise MeasurementError(f"{error}; the windows that count are kept in {partial.path}") from error
 
 
 def _measure(job: Job, partial: Partial) -> Measured:

@@ -10,6 +10,7 @@ that, and removes the journal. If this process is killed instead, the guard does
 """
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,9 @@ from energyopt.applier.guard.process import Guard, start_guard
 from energyopt.applier.guard.restore import give_back
 from energyopt.applier.guard.signals import deferred_signals
 from energyopt.schemas.errors import ClockControlError, DeviceError, EnergyoptError
+
+_HUNG_S = 15.0
+"""How long a set may take before it is the guard that gives back."""
 
 
 @contextmanager
@@ -71,6 +75,7 @@ class HeldClocks:
         self._running = False
         self._found: dict[str, FoundClocks] = {}  # of the boards that may stand otherwise than found
         self._clocks: dict[str, int | None] = {}  # asked for; None where a set did not end well
+        self._one_at_a_time = threading.RLock()  # clocks may be set from a polling thread
 
     @property
     def guard_pid(self) -> int | None:
@@ -101,6 +106,10 @@ class HeldClocks:
         Raises:
             ClockControlError: refused, or no guard can be had; names the board.
         """
+        with self._one_at_a_time:
+            self._lock_all(sm_clock_mhz)
+
+    def _lock_all(self, sm_clock_mhz: int) -> None:
         self._check_running()
         before = dict(self._clocks)
         for uuid, device in self._devices.items():
@@ -121,6 +130,14 @@ class HeldClocks:
         if os.getpid() != self._pid:
             return
         self._running = False
+        if not self._one_at_a_time.acquire(timeout=_HUNG_S):
+            self._leave_to_guard()
+        try:
+            self._give_all_back()
+        finally:
+            self._one_at_a_time.release()
+
+    def _give_all_back(self) -> None:
         failures = {uuid: reason for uuid in tuple(self._found) if (reason := self._give_back(uuid))}
         if self._guard is not None:
             self._end_guard(self._guard, failures)
@@ -131,6 +148,15 @@ class HeldClocks:
                 f"clocks were not given back: {'; '.join(failures.values())}; "
                 "run energyopt doctor --restore, or nvidia-smi -rgc (and -rac) as root"
             )
+
+    def _leave_to_guard(self) -> None:
+        """A set hangs in the driver and may still land: whoever gives back then has to come after it."""
+        if self._guard is not None:
+            self._guard.take_over()
+        raise ClockControlError(
+            f"the driver has not answered for {_HUNG_S:g} s; if energyopt doctor shows clocks left behind, "
+            "run energyopt doctor --restore"
+        )
 
     def _recover(self, device: Device, path: Path) -> None:
         """What was found before a killed run is the truth, not what stands now."""

@@ -35,15 +35,21 @@ def reserved(device: Device) -> Iterator[None]:
     A simulated board is this process's own.
 
     Raises:
-        DeviceError: another process has it.
+        DeviceError: another process has it, or a run that was killed has left its clocks set.
         ClockControlError: the lock file cannot be written.
     """
     if device.identity.kind == SIMULATED:
         yield
         return
     uuid = device.identity.uuid
-    lock = take_lock(journal_path(make_state_folder(), uuid), uuid)
+    journal = journal_path(make_state_folder(), uuid)
+    lock = take_lock(journal, uuid)
     try:
+        if journal.exists():
+            raise DeviceError(
+                f"a run that was killed has left the clocks of {uuid} set; give them back first, with "
+                "energyopt doctor --restore"
+            )
         yield
     finally:
         forks.close(lock)

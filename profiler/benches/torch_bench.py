@@ -117,8 +117,11 @@ class TorchBench:
             return
         receive = partial(self._receive, self._peer, duration_s, poll)
         turns: list[Callable[[], None]] = [receive, self._peer.serve]
-        for turn in turns if self._peer.waits_first else reversed(turns):
-            turn()
+        try:
+            for turn in turns if self._peer.waits_first else reversed(turns):
+                turn()
+        except RuntimeError as error:
+            raise WorkloadError(f"the rank to wait for is gone: {describe(error)}") from error
 
     def _receive(self, peer: Peer, duration_s: float, poll: Poll | None) -> None:
         helper = ThreadRunner()

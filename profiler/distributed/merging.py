@@ -25,7 +25,7 @@ _SAME = (
 
 
 _SUMS = ("windows", "rejected_windows", "lost_readings", "missed_clock_switches", "kernels_without_number")
-_WORST = ("tick_s", "longest_clock_switch_s")
+_WORST = ("tick_s", "longest_clock_switch_s", "largest_idle_share")
 _RATIO = "counter_over_power"
 _HALF_WIDTH = "wait_power_half_width_w"
 

@@ -183,12 +183,28 @@ def _bench(request: Request, workload: Workload, launch: Launch, board: Device) 
 def _common_settings(request: Request, board: Device, team: TorchTeam, voice: Voice) -> Settings:
     """Settings with the clocks of a rank that has any; boards whose clocks differ are no peers."""
     settings = None if isinstance(board, BlindDevice) else settings_for(request, board, voice)
+    _check_alike(team, board, able=settings is not None)
     lists = [
         one for one in team.gather(None if settings is None else list(settings.clocks_mhz)) if one is not None
     ]
     if any(one != lists[0] for one in lists):
         raise AgreedError("the ranks' boards support different clocks; name common ones with --clocks")
     return replace(request.settings, clocks_mhz=tuple(lists[0]))
+
+
+def _check_alike(team: TorchTeam, board: Device, *, able: bool) -> None:
+    """Boards whose profiles could not be joined are found before hours of measuring."""
+    known = board.identity
+    mine = (
+        [known.name, known.kind, known.scope, known.power_limit_w, known.memory_clock_mhz] if able else None
+    )
+    found = [(rank, one) for rank, one in enumerate(team.gather(mine)) if one is not None]
+    for rank, one in found:
+        if one != found[0][1]:
+            raise AgreedError(
+                f"rank {rank} has another board than rank {found[0][0]} (name, kind, scope, power limit, memory "
+                f"clock): {one}, not {found[0][1]}"
+            )
 
 
 def _measure(job: Job, request: Request, rank: int) -> Profile | None:

@@ -41,7 +41,12 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    earlier = {one: signal.signal(one, signal.SIG_DFL) for one in (signal.SIGINT, signal.SIGTERM)}
+    ending = [
+        one
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(one) != signal.SIG_IGN
+    ]
+    earlier = {one: signal.signal(one, signal.SIG_DFL) for one in ending}
     try:
         yield
     finally:

@@ -125,6 +125,12 @@ def agree_on_plan(team: Team, settings: Settings, trial: Trial | None) -> SweepP
     if not trials:
         raise MeasurementError("no rank has a board that can be measured; `energyopt doctor` says why")
     clocks = settings.clocks_mhz or _clock_as_it_is(trials)
+    sources = {str(one["calibration"]["source"]) for one in trials}
+    if len(sources) > 1:
+        raise AgreedError(
+            "some ranks have an energy counter that works and others have not, and their energies could not be "
+            "joined: give --energy-source power"
+        )
     beside_s = max(one["beside_s"] for one in trials)
     return plan_sweep(
         clocks, settings, _slowest_timing(trials), _noisiest(trials), _most_work(trials), beside_s

@@ -142,6 +142,9 @@ def _calibrated(job: Job) -> Calibration:
         )
     job.bench.prepare(kernel)
     calibration = calibrate(job.bench, kernel, job.settings.source)
+    timing_for(
+        job.settings, calibration.tick_s, calibration.averaging_s
+    )  # refuses a window that is too short
     if calibration.warning:
         job.warn(calibration.warning)
     return calibration

@@ -139,7 +139,7 @@ class Sweep:
     def _has(self, kernel: Kernel, clock: int, number: int) -> bool:
         """Collectives are measured by all ranks or none, so one that any rank lacks is measured again."""
         here = any(one.round == number for one in self.windows.get((kernel.name, clock), []))
-        return here if kernel.communication is None else all(self.peers.gather(here))
+        return here if kernel.communication is None else all(self.peers.gather(here or not self.able))
 
     def _lock(self, clock: int) -> None:
         """Set the clock on all ranks, or on none that goes on."""
@@ -159,6 +159,8 @@ class Sweep:
         """One window; one that is rejected is tried again, after a pause where heat is the reason."""
         conditions = self._conditions(clock, number)
         self.bench.prepare(kernel)
+        kept: Window | None = None
+        failed = 0
         for tries in range(1, TRIES + 1):
             window = measure_window(
                 self.bench,
@@ -167,7 +169,10 @@ class Sweep:
                 run_s=self._run_s.get((kernel.name, clock)),
                 agree=self._agree(kernel),
             )
-            again = window.rejected is not None and tries < TRIES
+            if window.usable and kept is None:
+                kept = window
+            failed += not window.usable
+            again = self.able and kept is None and tries < TRIES
             if kernel.communication is not None:
                 again = any(self.peers.gather(again))
             if not again:
@@ -175,7 +180,7 @@ class Sweep:
             heat = Throttle(window.throttle or 0) & UNREPRODUCIBLE
             self.bench.sleep(PAUSE_S if heat else conditions.timing.cool_down_s)
         self._run_s[kernel.name, clock] = window.time_s
-        window = replace(window, tries=tries)
+        window = replace(kept or window, tries=failed + (kept is not None))
         self.windows.setdefault((kernel.name, clock), []).append(window)
         self.kept.add("window", asdict(window))
         self._cool_down()

@@ -4,9 +4,8 @@ from contextlib import ExitStack
 
 from energyopt.applier.guard.hold import HeldClocks, guarded_clocks
 from energyopt.applier.guard.locks import reserved
-from energyopt.profiler.measurement.calibration import heaviest
 from energyopt.profiler.measurement.job import Job
-from energyopt.profiler.measurement.latency import Locks
+from energyopt.profiler.measurement.latency import Locks, lightest
 
 
 def take_board(job: Job, stack: ExitStack) -> Locks | None:
@@ -29,7 +28,7 @@ def take_board(job: Job, stack: ExitStack) -> Locks | None:
 
 def _check_first(job: Job) -> None:
     if job.check_first is not None:
-        kernel = heaviest(job.workload.kernels())
+        kernel = lightest(job.workload.kernels())
         job.bench.prepare(kernel)
         job.check_first(job.bench, kernel)
 

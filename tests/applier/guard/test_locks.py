@@ -68,3 +68,18 @@ def test_the_file_stays_and_can_be_locked_again(tmp_path: Path) -> None:
     again = try_lock(journal)
     assert again is not None
     forks.close(again)
+
+
+def test_a_board_whose_clocks_a_killed_run_left_set_is_not_read_as_it_is(
+    make_boards: Callable[..., Any], state: Path
+) -> None:
+    """Its rows would be taken for those of the board as its users find it."""
+    board = open_nvml(make_boards(1).boards[0].uuid)
+    with reserved(board):
+        pass  # makes the folder
+    (state / f"{board.identity.uuid}.json").write_text("{}")
+    with (
+        pytest.raises(DeviceError, match=r"left the clocks of .* set; give them back first"),
+        reserved(board),
+    ):
+        pass

@@ -220,3 +220,16 @@ def test_another_board_than_the_one_that_is_read_is_refused(monkeypatch: pytest.
         open_torch_bench(device, torch_device="cuda:0", dtype="float32")
     properties.uuid = "AAAA"
     assert open_torch_bench(device, torch_device="cuda", dtype="float32").device is device
+
+
+def test_a_peer_that_is_gone_is_said_in_one_line(open_bench: Open) -> None:
+    """As gloo tells it when a process has died: no defect of ours."""
+
+    class Gone(Partner):
+        def receive(self, duration_s: float) -> None:
+            raise RuntimeError(f"[gloo/pair.cc:555] Connection closed by peer after {duration_s} s")
+
+    with pytest.raises(
+        WorkloadError, match=r"the rank to wait for is gone: RuntimeError: .*Connection closed by peer"
+    ):
+        open_bench(peer=Gone(True)).wait(0.1)

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -132,3 +132,9 @@ def test_one_rank_with_a_problem_stops_all_unless_that_is_allowed() -> None:
     agree_to_go_on(Beside([True, "no counter"]), None, allow_partial=True)
     with pytest.raises(AgreedError, match=r"rank 0: no rights \(and 1 more ranks\)"):
         agree_to_go_on(Beside([True, "no counter"]), "no rights", allow_partial=True)
+
+
+def test_energies_that_could_not_be_joined_are_found_before_the_sweep() -> None:
+    other = asdict(replace(TRIAL, calibration=replace(CALIBRATION, source=EnergySource.POWER_INTEGRAL)))
+    with pytest.raises(AgreedError, match="give --energy-source power"):
+        agree_on_plan(Beside(other), Settings(clocks_mhz=(1410,)), TRIAL)

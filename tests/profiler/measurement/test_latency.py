@@ -1,3 +1,4 @@
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
@@ -7,7 +8,7 @@ import pytest
 
 from energyopt.applier.devices.interface import Absent, State
 from energyopt.profiler.benches.simulated import open_simulated_bench
-from energyopt.profiler.measurement.latency import LOOK_S, SWITCHES, switch_latency
+from energyopt.profiler.measurement.latency import LOOK_S, SET_AFTER_S, SWITCHES, _Switch, switch_latency
 from energyopt.profiler.workloads.interface import Kernel
 
 
@@ -104,3 +105,32 @@ def test_changes_that_never_show_are_counted(product: Kernel) -> None:
     found = switch_latency(bench, Direct(bench.device), product, (1410, 705))
     assert found is not None
     assert (found.switches, found.missed) == (SWITCHES // 2, SWITCHES // 2)
+
+
+class BlockingBoard:
+    """A board in a time of its own: a set blocks for `takes_s` and the clock is there then; a look takes 0.1 ms."""
+
+    def __init__(self, takes_s: float) -> None:
+        self.time_s, self.clock_mhz, self._takes_s = 0.0, 1410, takes_s
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def lock(self, sm_clock_mhz: int) -> None:
+        self.time_s += self._takes_s
+        self.clock_mhz = sm_clock_mhz
+
+    def state(self) -> State:
+        self.time_s += 1e-4
+        return State(sm_clock_mhz=self.clock_mhz, temperature_c=Absent("none"), throttle=Absent("none"))
+
+
+@pytest.mark.parametrize("takes_s", [0.010, 0.025, 0.046])
+def test_a_bench_that_pauses_as_long_as_a_set_took_adds_nothing(takes_s: float) -> None:
+    """The visit that sets the clock looks at once; were the next visit to look, it would come after 2 x takes_s."""
+    board: Any = BlockingBoard(takes_s)
+    switch = _Switch(board, board, (1410, 1005), board.now_s)
+    assert switch(board.now_s()) == SET_AFTER_S
+    board.time_s = SET_AFTER_S
+    assert switch(board.now_s()) == math.inf
+    assert switch.latency_s == pytest.approx(takes_s + 1e-4)
