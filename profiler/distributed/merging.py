@@ -6,6 +6,8 @@ Energy is the mean per GPU over the ranks that measured a row, the faster ones' 
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from statistics import fmean
 from typing import Any
 
@@ -156,10 +158,7 @@ def _lowest(rows: list[ProfileRow]) -> int | None:
 
 def _all_bits(rows: list[ProfileRow]) -> int | None:
     seen = [row.throttle for row in rows if row.throttle is not None]
-    bits = 0
-    for one in seen:
-        bits |= one
-    return bits if seen else None
+    return reduce(or_, seen) if seen else None
 
 
 def _metadata(shards: Sequence[Profile], wait_w: float) -> ProfileMetadata:
