@@ -70,17 +70,21 @@ def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profil
     workload = _for_one_process(request, workload)
     with _bench(request, workload, voice) as bench:
         settings = settings_for(request, bench.device, voice)
-        job = Job(
-            bench=bench,
-            workload=workload,
-            settings=settings,
-            progress=voice.progress,
-            say=voice.say,
-            warn=voice.warn,
-            kernels_on="simulation" if is_simulated(request.device) else request.kernels_on,
-            check_first=refuse_unknown_lock if request.site_lock is None else None,
-        )
-        return measure_and_write(job, request, request.output, rank=None)
+        return _measure_and_write(job_for(request, bench, workload, settings, voice), request)
+
+
+def job_for(request: Request, bench: Bench, workload: Workload, settings: Settings, voice: Voice) -> Job:
+    """What one process measures; several ranks add whom they measure with."""
+    return Job(
+        bench=bench,
+        workload=workload,
+        settings=settings,
+        progress=voice.progress,
+        say=voice.say,
+        warn=voice.warn,
+        kernels_on="simulation" if is_simulated(request.device) else request.kernels_on,
+        check_first=refuse_unknown_lock if request.site_lock is None else None,
+    )
 
 
 @contextmanager
@@ -139,11 +143,11 @@ def settings_for(request: Request, board: Device, voice: Voice) -> Settings:
     return replace(request.settings, clocks_mhz=clocks.chosen_mhz)
 
 
-def measure_and_write(job: Job, request: Request, output: Path, rank: int | None) -> Profile:
+def _measure_and_write(job: Job, request: Request) -> Profile:
     """Measure what an earlier, stopped run has not, and write the profile; its record then goes."""
-    with open_partial(job, request, output) as partial:
-        profile = profile_or_discard(job, partial, _measure(job, partial), rank)
-        write_profile(output, profile)
+    with open_partial(job, request, request.output) as partial:
+        profile = profile_or_discard(job, partial, _measure(job, partial), rank=None)
+        write_profile(request.output, profile)
         partial.discard()
     return profile
 

@@ -29,9 +29,15 @@ from energyopt.profiler.measurement.partial import Partial
 from energyopt.profiler.measurement.run import assist, attend, measure
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.opening import check_able, is_simulated, open_board, open_simulated, open_torch
-from energyopt.profiler.profiling import Voice, look_around, open_partial, profile_or_discard, settings_for
+from energyopt.profiler.profiling import (
+    Voice,
+    job_for,
+    look_around,
+    open_partial,
+    profile_or_discard,
+    settings_for,
+)
 from energyopt.profiler.request import Request
-from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.communication import communicates
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.errors import DeviceError, EnergyoptError, RequestError
@@ -54,20 +60,9 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
         simulated = _simulated(request, launch)
         board, able = _board(request, launch, team, simulated, heard)
         with closing(board), closing(simulated or _bench(request, workload, launch, board)) as bench:
-            job = Job(
-                bench=bench,
-                workload=part_of(workload, placement.stage),
-                settings=_common_settings(request, board, team, heard),
-                progress=heard.progress,
-                say=heard.say,
-                warn=heard.warn,
-                team=team,
-                peers=peers,
-                able=able,
-                allow_partial=request.allow_partial,
-                kernels_on="simulation" if is_simulated(request.device) else request.kernels_on,
-                check_first=refuse_unknown_lock if request.site_lock is None else None,
-            )
+            settings = _common_settings(request, board, team, heard)
+            own = job_for(request, bench, part_of(workload, placement.stage), settings, heard)
+            job = replace(own, team=team, peers=peers, able=able, allow_partial=request.allow_partial)
             return _measure(job, request, launch.rank)
 
 

@@ -4,9 +4,8 @@ from energyopt.applier.guard.restore import look_at_all
 from energyopt.profiler.doctor.boards import look, look_at_real, sick
 from energyopt.profiler.doctor.records import BoardReport, Lack, Report
 from energyopt.profiler.doctor.software import software_facts
+from energyopt.profiler.opening import is_simulated, open_simulated
 from energyopt.schemas.errors import DeviceError
-
-SIMULATED = "sim:"
 
 
 def examine(selector: str = "auto") -> Report:
@@ -20,8 +19,8 @@ def examine(selector: str = "auto") -> Report:
 
 
 def _look_at(selector: str) -> tuple[tuple[BoardReport, ...], tuple[Lack, ...]]:
-    if selector.startswith(SIMULATED):
-        return (_simulated(selector.removeprefix(SIMULATED)),), ()
+    if is_simulated(selector):
+        return (_simulated(selector),), ()
     if selector == "auto":
         return _all()
     from energyopt.applier.devices.nvml import open_nvml
@@ -29,10 +28,8 @@ def _look_at(selector: str) -> tuple[tuple[BoardReport, ...], tuple[Lack, ...]]:
     return look_at_real((open_nvml(selector),))
 
 
-def _simulated(name: str) -> BoardReport:
-    from energyopt.profiler.benches.simulated import open_simulated_bench
-
-    bench = open_simulated_bench(name)
+def _simulated(selector: str) -> BoardReport:
+    bench = open_simulated(selector, None, None, seed=0)
     return look(bench.device, bench.now_s, bench.sleep)
 
 
