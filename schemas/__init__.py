@@ -1,7 +1,7 @@
 """Typed records and file formats that the other packages share.
 
 Submodules are imported by name, so that a training process which needs only `plan` loads only the standard
-library: `profile` and `frontier` bring in pyarrow, the others bring in nothing.
+library: `profile`, `frontier` and `telemetry` bring in pyarrow, the others bring in nothing.
 """
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "pipeline",
     "plan",
     "profile",
+    "telemetry",
 ]

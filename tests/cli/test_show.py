@@ -180,7 +180,7 @@ def test_an_unknown_file_is_refused(run: Run, files: Path, capsys: pytest.Captur
     (files / "other").write_text("hello")
     assert run(files / "other") == 2
     assert (
-        "expected a profile, a frontier, a plan, a list for Zeus or a pipeline.toml"
+        "expected a profile, a frontier, a telemetry, a plan, a list for Zeus or a pipeline.toml"
         in capsys.readouterr().err
     )
 
