@@ -19,4 +19,5 @@ __all__ = [
     "plan",
     "profile",
     "telemetry",
+    "telemetry_shard",
 ]

@@ -58,12 +58,16 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A plan file in memory; `stages[s]` lists the operations of stage s in execution order."""
+    """A plan file in memory; `stages[s]` lists the operations of stage s in execution order.
+
+    clock_switch_latency_s: how long a clock takes to land on this GPU, as the profile measured it.
+    """
 
     profile_sha256: str | None
     device_name: str
     device_kind: str
     scope: str = "gpu_board"
+    clock_switch_latency_s: float | None = None
     pipeline: Pipeline
     gpus: int
     predicted: Prediction | None
@@ -90,7 +94,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "tool_version": __version__,
         "profile": {"sha256": plan.profile_sha256},
-        "device": {"name": plan.device_name, "kind": plan.device_kind, "scope": plan.scope},
+        "device": _device_to_json(plan),
         "pipeline": plan.pipeline.to_json(),
         "gpus": plan.gpus,
         "predicted": _prediction_to_json(plan.predicted),
@@ -104,6 +108,13 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             for other in plan.alternatives
         ],
     }
+
+
+def _device_to_json(plan: Plan) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": plan.device_name, "kind": plan.device_kind, "scope": plan.scope}
+    if plan.clock_switch_latency_s is not None:
+        found["clock_switch_latency_s"] = plan.clock_switch_latency_s
+    return found
 
 
 def read_plan(path: Path) -> Plan:
@@ -121,6 +132,7 @@ def plan_from_json(root: Node) -> Plan:
     pipeline = pipeline_from_json(root.field("pipeline"))
     predicted = root.optional("predicted")
     scope = root.field("device").optional("scope")
+    latency = root.field("device").optional("clock_switch_latency_s")
     baselines = root.field("baselines")
     digest = root.field("profile").optional("sha256")
     alternatives = root.optional("alternatives")
@@ -129,6 +141,7 @@ def plan_from_json(root: Node) -> Plan:
         device_name=root.field("device").field("name").text(),
         device_kind=root.field("device").field("kind").text(),
         scope="gpu_board" if scope is None else scope.text(),
+        clock_switch_latency_s=None if latency is None else latency.number(minimum=0.0),
         pipeline=pipeline,
         gpus=root.field("gpus").integer(minimum=1),
         predicted=None if predicted is None else _prediction(predicted),

@@ -6,6 +6,7 @@ Standard library alone; a driver is opened through `energyopt.applier.devices` w
 __all__ = [
     "container",
     "forks",
+    "handshake",
     "hold",
     "journal",
     "locks",

@@ -1,19 +1,14 @@
-"""The guard process as its parent sees it: started before anything is set, told "done" when all is given back.
-
-It is a fresh interpreter (exec, never a bare fork: a forked child cannot use CUDA or NVML) in its own session.
-"""
+"""The guard process as its parent sees it: started before anything is set, told "done" when all is given back."""
 
 import json
 import os
-import select
 import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from energyopt.applier.guard import forks
+from energyopt.applier.guard.handshake import first_line, last_line, spawn
 from energyopt.applier.guard.owner import this_process
 from energyopt.schemas.errors import ClockControlError
 
@@ -80,7 +75,7 @@ def start_guard(boards: Mapping[str, Path], locks: Sequence[int]) -> Guard:
     orders, orders_end = os.pipe()
     answer, answer_end = os.pipe()
     try:
-        process = _spawn(orders, answer_end, locks)
+        process = spawn("energyopt.applier.guard", orders, answer_end, locks)
     except OSError as error:
         os.close(orders_end)
         os.close(answer)
@@ -92,20 +87,6 @@ def start_guard(boards: Mapping[str, Path], locks: Sequence[int]) -> Guard:
     guard._say(_orders(boards))
     _await_ready(guard, answer)
     return guard
-
-
-def _spawn(orders: int, answer: int, locks: Sequence[int]) -> "subprocess.Popen[bytes]":
-    """The same interpreter, modules and driver as this process; what `-P` leaves out is this folder's."""
-    modules = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path if entry)
-    return subprocess.Popen(
-        [sys.executable, "-P", "-W", "ignore", "-m", "energyopt.applier.guard"],
-        stdin=orders,
-        stdout=answer,
-        stderr=subprocess.STDOUT,
-        pass_fds=locks,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": modules},
-    )
 
 
 def _orders(boards: Mapping[str, Path]) -> bytes:
@@ -120,31 +101,14 @@ def _orders(boards: Mapping[str, Path]) -> bytes:
 
 def _await_ready(guard: Guard, answer: int) -> None:
     """Read its first line: that it watches, or why it cannot."""
-    deadline = time.monotonic() + START_LIMIT_S
-    said = b""
     try:
-        while f"{READY}\n".encode() not in said:
-            piece = _read_by(answer, deadline)
-            if not piece:
-                guard._process.kill()
-                guard.take_over()
-                raise _failed(_last_line(said) or f"it said nothing within {START_LIMIT_S:g} s")
-            said += piece
+        line, said = first_line(answer, START_LIMIT_S, READY.encode())
     finally:
         os.close(answer)
-
-
-def _read_by(descriptor: int, deadline: float) -> bytes:
-    """What there is to read before the deadline; nothing at the end of the stream, or when it is too late."""
-    poller = select.poll()  # unlike select() it knows descriptors above 1023
-    poller.register(descriptor, select.POLLIN)
-    left_ms = max(0.0, deadline - time.monotonic()) * 1e3
-    return os.read(descriptor, 4096) if poller.poll(left_ms) else b""
-
-
-def _last_line(said: bytes) -> str:
-    lines = said.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
+    if line is None:
+        guard._process.kill()
+        guard.take_over()
+        raise _failed(last_line(said) or f"it said nothing within {START_LIMIT_S:g} s")
 
 
 def _failed(reason: str) -> ClockControlError:

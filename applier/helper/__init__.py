@@ -1,0 +1,15 @@
+"""The process beside a training rank that sets clocks and reads the board: training never waits for a driver.
+
+It holds the board through the clock guard: clocks are given back when training ends, and by the guard's own process
+when this one is killed. Standard library alone until a device is opened.
+"""
+
+__all__ = [
+    "board",
+    "clockwork",
+    "iterations",
+    "loop",
+    "orders",
+    "sampling",
+    "shard",
+]

@@ -1,0 +1,246 @@
+"""What the helper does: follow the training thread, tell the driver, read the board, until training ends."""
+
+import json
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from energyopt.applier.guard.owner import start_ticks
+from energyopt.applier.helper.board import Board, energy_source, open_board
+from energyopt.applier.helper.clockwork import Clockwork
+from energyopt.applier.helper.iterations import Recorder
+from energyopt.applier.helper.orders import Orders, orders_from
+from energyopt.applier.helper.sampling import Sampler
+from energyopt.applier.helper.shard import ShardWriter
+from energyopt.applier.runtime.channel import CLOSE, Reader
+from energyopt.applier.runtime.reports import Reports
+from energyopt.schemas.errors import EnergyoptError
+
+READY = "ready "
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_LOOK_MS, _LONGEST_LOOK_MS = 1, 5
+_SLOWDOWN_LOOK_NS = 1_000_000_000
+_SETS_REMEMBERED = 9
+
+
+def main() -> int:
+    """Serve one training rank, as told on standard input; 0 when its training ended."""
+    for one in _IGNORED:  # a batch system sends them to everybody, and then training's end is what counts
+        signal.signal(one, signal.SIG_IGN)
+    line = _first_line()
+    if not line:
+        return 0
+    orders = orders_from(line)
+    try:
+        with open_board(orders) as board:
+            _say_ready(board)
+            Helper(orders, board).run()
+    except EnergyoptError as error:  # what stays locked must be said, whoever still reads it
+        Reports(orders.rank).once("end", str(error))
+        return 1
+    return 0
+
+
+class Helper:
+    """One rank's helper at work."""
+
+    def __init__(self, orders: Orders, board: Board) -> None:
+        self._orders = orders
+        self._board = board
+        self._held = board.held
+        self._reader = Reader(orders.memory)
+        source = energy_source(board.device)
+        self._clockwork = Clockwork(orders.clocks_mhz, orders.safe_mhz)
+        self._clockwork.lead_ns = int((orders.latency_s or 0.0) * 1e9)
+        self._sampler = Sampler(board.device, source)
+        self._recorder = Recorder(
+            self._sampler,
+            orders.clocks_mhz,
+            applied=self._held is not None,
+            gpu_times=orders.header.get("timer") == "cuda_events",
+        )
+        self._reports = Reports(orders.rank)
+        self._shard = self._open_shard(source)
+        self._reports.passed_on = self._record_report
+        self._set_mhz: int | None = None
+        self._set_took_ns: list[int] = []
+        self._slowdown_due_ns = 0
+
+    def run(self) -> None:
+        """Until training ends: it says so, it closes its end of standard input, or its process is gone."""
+        poller = select.poll()
+        poller.register(0, select.POLLIN)
+        watched = _pidfd(self._orders.pid)
+        if watched is not None:
+            poller.register(watched, select.POLLIN)
+        while self._follow():
+            ready = dict(poller.poll(self._wait_ms()))
+            if (0 in ready and not self._listen()) or (watched in ready) or self._orphaned(watched):
+                break
+        self._finish()
+
+    def _follow(self) -> bool:
+        """Catch up with training and do what is due; False once it has said that it is over."""
+        going_on = True
+        while (record := self._reader.take()) is not None:
+            self._clockwork.feed(record)
+            self._recorder.feed(record)
+            going_on = going_on and record.kind != CLOSE
+        now_ns = time.monotonic_ns()
+        self._reader.beat(now_ns)
+        self._tell_driver(now_ns)
+        self._read_board(now_ns)
+        self._look_for_slowdown(now_ns)
+        for iteration in self._recorder.finished(now_ns):
+            self._write(iteration)
+        return going_on
+
+    def _tell_driver(self, now_ns: int) -> None:
+        target = self._clockwork.target_mhz(now_ns)
+        if self._held is None or target is None or target == self._set_mhz:
+            return
+        try:
+            self._held.lock(target)
+        except EnergyoptError as error:
+            self._stop_setting(error)
+            return
+        self._set_mhz = target
+        self._clockwork.told(target)
+        self._recorder.sets += 1
+        self._recorder.dropped = self._clockwork.dropped
+        self._learn_latency(time.monotonic_ns() - now_ns)
+
+    def _learn_latency(self, took_ns: int) -> None:
+        """Where nobody measured how long a clock takes to land, take how long it takes to be told."""
+        if self._orders.latency_s is None:
+            self._set_took_ns = [*self._set_took_ns, took_ns][-_SETS_REMEMBERED:]
+            self._clockwork.lead_ns = int(median(self._set_took_ns))
+
+    def _stop_setting(self, error: EnergyoptError) -> None:
+        """A board that refuses in the middle of a run is given back, and only observed from here on."""
+        self._reports.once("set", f"{error}; from here on its clocks are left alone")
+        if self._held is not None:
+            with suppress(EnergyoptError):  # said when the block ends; its guard tries as well
+                self._held.stop()
+        self._held = None
+        self._recorder.applied = False
+
+    def _read_board(self, now_ns: int) -> None:
+        if not self._recorder.wants_readings(now_ns):
+            return
+        try:
+            self._sampler.look(now_ns)
+        except EnergyoptError as error:
+            self._reports.once("read", f"{error}; its energy and clock are no longer recorded")
+
+    def _look_for_slowdown(self, now_ns: int) -> None:
+        """An operator's file is read here, since a file system may hang."""
+        if self._orders.slowdown_file is None or now_ns < self._slowdown_due_ns:
+            return
+        self._slowdown_due_ns = now_ns + _SLOWDOWN_LOOK_NS
+        self._reader.wish_slowdown(_slowdown_in(Path(self._orders.slowdown_file), self._reports))
+
+    def _wait_ms(self) -> int:
+        """Until the next change is due, but no longer than an early one may go unseen.
+
+        Where changes take long to land, seeing one late by a fraction of that matters little, and looking costs.
+        """
+        patience_ms = _LOOK_MS
+        if not self._clockwork.surprised:
+            patience_ms = min(max(self._clockwork.lead_ns // 4_000_000, _LOOK_MS), _LONGEST_LOOK_MS)
+        due_ns = self._clockwork.due_ns
+        if due_ns is None:
+            return patience_ms
+        return min(max((due_ns - time.monotonic_ns()) // 1_000_000, 0), patience_ms)
+
+    def _listen(self) -> bool:
+        """Reports of the training thread, line by line, for the shard; False when it has closed its end."""
+        said = os.read(0, 65536)
+        for line in said.decode(errors="replace").splitlines():
+            self._record_report(line)
+        return bool(said)
+
+    def _orphaned(self, watched: int | None) -> bool:
+        return watched is None and start_ticks(self._orders.pid) != self._orders.start_ticks
+
+    def _open_shard(self, source: str | None) -> ShardWriter | None:
+        if self._orders.shard is None:
+            return None
+        header = self._orders.header | {"board": _describe(self._board), "energy_source": source}
+        return ShardWriter(
+            Path(self._orders.shard), header, lambda text: self._reports.once("telemetry", text)
+        )
+
+    def _record_report(self, text: str) -> None:
+        self._write({"report": text})
+
+    def _write(self, value: dict[str, Any]) -> None:
+        if self._shard is not None:
+            self._shard.write(value)
+
+    def _finish(self) -> None:
+        for iteration in self._recorder.finished(time.monotonic_ns(), all_of_them=True):
+            self._write(iteration)
+        if self._reader.lost:
+            self._write({"report": f"{self._reader.lost} records of the training thread were lost"})
+        if self._shard is not None:
+            self._shard.close()
+
+
+def _first_line() -> bytes:
+    said = b""
+    while not said.endswith(b"\n"):
+        piece = os.read(0, 1 << 20)
+        if not piece:
+            return b""  # the parent ended before it had said anything
+        said += piece
+    return said
+
+
+def _say_ready(board: Board) -> None:
+    """Answer, then hold nothing of the parent's pipe open."""
+    answer = {"held": board.held is not None, "problems": board.problems, "board": _describe(board)}
+    print(READY + json.dumps(answer), flush=True)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def _describe(board: Board) -> dict[str, Any] | None:
+    if board.device is None:
+        return None
+    identity = board.device.identity
+    assert is_dataclass(identity)
+    return {key: value for key, value in asdict(identity).items() if value is not None}
+
+
+def _pidfd(pid: int) -> int | None:
+    """A descriptor that turns readable when the process ends; None where the kernel has none."""
+    with suppress(OSError, AttributeError):
+        return os.pidfd_open(pid)
+    return None
+
+
+def _slowdown_in(path: Path, reports: Reports) -> float:
+    """The number in an operator's file; 0 where there is no file."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return 0.0
+    except (OSError, UnicodeDecodeError) as error:
+        reports.once("slowdown file", f"cannot read {path}: {error}")
+        return 0.0
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1.0 <= value <= 100.0:
+        reports.once(f"slowdown {text[:20]}", f"{path} holds {text[:20]!r}; expected a number such as 1.1")
+        return 0.0
+    return value

@@ -1,0 +1,3 @@
+"""Starting a training script with the shim in it."""
+
+__all__ = ["hooks", "start"]

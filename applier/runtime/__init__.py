@@ -1,0 +1,18 @@
+"""The shim inside a training process. Standard library alone; drivers are opened by a process of its own."""
+
+__all__ = [
+    "agreement",
+    "channel",
+    "checks",
+    "facts",
+    "gpu_times",
+    "helper_process",
+    "off",
+    "opening",
+    "reports",
+    "run",
+    "session",
+    "settings",
+    "slowdown",
+    "tables",
+]

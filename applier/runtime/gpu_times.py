@@ -1,0 +1,73 @@
+"""What operations took on the GPU, from CUDA events that are read when they have long happened.
+
+Nothing here synchronises: events are recorded on the current stream, and an iteration's times are read once its
+last event has been reached. Events are used again, so a long run makes no new ones.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+_PENDING = 3  # iterations whose events may be out at once; one more is not timed
+
+
+class GpuTimes:
+    """Times of one rank's operations, one recorded iteration after the other."""
+
+    def __init__(self, event: Any) -> None:
+        self._new_event = event
+        self._free: list[Any] = []
+        self._pending: deque[tuple[list[tuple[int, Any, Any]], int]] = deque()
+        self._ops: list[tuple[int, Any, Any]] | None = None
+        self._open: tuple[int, Any] | None = None
+
+    def start(self) -> None:
+        """An iteration to be timed begins."""
+        self._ops = [] if len(self._pending) < _PENDING else None
+
+    def begin(self, position: int) -> None:
+        """An operation's work is about to be launched."""
+        if self._ops is not None:
+            event = self._event()
+            event.record()
+            self._open = (position, event)
+
+    def end(self) -> None:
+        """Its work was launched."""
+        if self._ops is not None and self._open is not None:
+            event = self._event()
+            event.record()
+            self._ops.append((*self._open, event))
+            self._open = None
+
+    def finish(self, overhead_ns: int) -> None:
+        """The iteration has ended; `overhead_ns` is what the shim cost in it."""
+        self._pending.append((self._ops or [], overhead_ns))
+        self._ops, self._open = None, None
+
+    def ready(self) -> Iterator[tuple[list[tuple[int, int, int]], int]]:
+        """For each iteration whose events have all happened: (position, start, duration) in ns, and overhead."""
+        while self._pending and self._happened(self._pending[0][0]):
+            ops, overhead_ns = self._pending.popleft()
+            yield [self._times(ops[0][1], *op) for op in ops], overhead_ns
+            self._free.extend(event for _, start, end in ops for event in (start, end))
+
+    def _event(self) -> Any:
+        return self._free.pop() if self._free else self._new_event(enable_timing=True)
+
+    @staticmethod
+    def _happened(ops: list[tuple[int, Any, Any]]) -> bool:
+        return not ops or bool(ops[-1][2].query())
+
+    @staticmethod
+    def _times(first: Any, position: int, start: Any, end: Any) -> tuple[int, int, int]:
+        return position, round(first.elapsed_time(start) * 1e6), round(start.elapsed_time(end) * 1e6)
+
+
+def gpu_times() -> GpuTimes | None:
+    """A timer, where this process's torch uses a GPU; torch is never imported for it."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        return None
+    return GpuTimes(torch.cuda.Event)

@@ -1,0 +1,65 @@
+"""One stage's part of a plan, ready to be looked up while training."""
+
+from dataclasses import dataclass
+
+from energyopt.schemas.ops import OpKind
+from energyopt.schemas.plan import Plan, PlannedOp
+
+Key = tuple[str, int, int]
+"""(kind, chunk, microbatch) of an operation; of the forward half where one call runs both."""
+
+UNPLANNED_KINDS = frozenset({OpKind.OPTIMIZER, OpKind.GRAD_SYNC})
+"""Kinds that a plan may leave out without a word: they run at the safe clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTable:
+    """What one stage does.
+
+    ops: in execution order; `positions` finds an operation in it.
+    clocks_mhz: for the plan and each of its alternatives the clock of every operation.
+    predicted_s: iteration times that go with them; None where nothing is predicted.
+    safe_mhz: the stage's highest clock in the plan itself, for everything that is not planned.
+    """
+
+    ops: tuple[PlannedOp, ...]
+    positions: dict[Key, int]
+    clocks_mhz: tuple[tuple[int, ...], ...]
+    predicted_s: tuple[float | None, ...]
+    safe_mhz: int
+
+    def alternative_for(self, slowdown: float) -> int:
+        """The slowest of the plan and its alternatives within `slowdown` times the plan's iteration time."""
+        own_s = self.predicted_s[0]
+        if own_s is None:
+            return 0
+        fitting = [
+            (time_s, index)
+            for index, time_s in enumerate(self.predicted_s)
+            if time_s is not None and time_s <= own_s * slowdown * (1 + 1e-9)
+        ]
+        return max(fitting, default=(own_s, 0))[1]
+
+
+def stage_table(plan: Plan, stage: int) -> StageTable:
+    """The table of one stage.
+
+    An alternative whose operations are not those of the plan is left out, on all stages alike: ranks agree on an
+    alternative by its number.
+    """
+    ops = plan.stages[stage]
+    order = [[_key(op) for op in one] for one in plan.stages]
+    others = [one for one in plan.alternatives if [[_key(op) for op in ops] for ops in one.stages] == order]
+    stages = [ops, *(one.stages[stage] for one in others)]
+    own_s = None if plan.predicted is None else plan.predicted.iteration_time_s
+    return StageTable(
+        ops=ops,
+        positions={key: position for position, key in enumerate(order[stage])},
+        clocks_mhz=tuple(tuple(op.sm_clock_mhz for op in one) for one in stages),
+        predicted_s=(own_s, *(one.predicted.iteration_time_s for one in others)),
+        safe_mhz=max((op.sm_clock_mhz for op in ops), default=0),
+    )
+
+
+def _key(op: PlannedOp) -> Key:
+    return (op.op, op.chunk, op.microbatch)
