@@ -87,11 +87,7 @@ class Helper:
 
     def _follow(self) -> bool:
         """Catch up with training and do what is due; False once it has said that it is over."""
-        going_on = True
-        while (record := self._reader.take()) is not None:
-            self._clockwork.feed(record)
-            self._recorder.feed(record)
-            going_on = going_on and record.kind != CLOSE
+        going_on = self._catch_up()
         now_ns = time.monotonic_ns()
         self._reader.beat(now_ns)
         self._tell_driver(now_ns)
@@ -99,6 +95,15 @@ class Helper:
         self._look_for_slowdown(now_ns)
         for iteration in self._recorder.finished(now_ns):
             self._write(iteration)
+        return going_on
+
+    def _catch_up(self) -> bool:
+        """Take in every record; False once training is over."""
+        going_on = True
+        while (record := self._reader.take()) is not None:
+            self._clockwork.feed(record)
+            self._recorder.feed(record)
+            going_on = going_on and record.kind != CLOSE
         return going_on
 
     def _tell_driver(self, now_ns: int) -> None:
@@ -172,7 +177,8 @@ class Helper:
     def _open_shard(self, source: str | None) -> ShardWriter | None:
         if self._orders.shard is None:
             return None
-        header = self._orders.header | {"board": _describe(self._board), "energy_source": source}
+        found = {"board": _describe(self._board), "energy_source": source, "applied": self._held is not None}
+        header = self._orders.header | found
         return ShardWriter(
             Path(self._orders.shard), header, lambda text: self._reports.once("telemetry", text)
         )
@@ -185,6 +191,7 @@ class Helper:
             self._shard.write(value)
 
     def _finish(self) -> None:
+        self._catch_up()  # the end of the pipe may be seen before the last records
         for iteration in self._recorder.finished(time.monotonic_ns(), all_of_them=True):
             self._write(iteration)
         if self._reader.lost:

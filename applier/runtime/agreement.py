@@ -10,10 +10,12 @@ all whether everybody was there.
 """
 
 import sys
+from itertools import count
 from typing import Any, Protocol
 
 _JOINED, _DECISION = "energyopt/joined", "energyopt/agree"
 _DECIDE_AT = 2  # iterations: one that is complete has seen every rank
+_SESSIONS = count()  # of this process, one after the other: what was decided for one says nothing of the next
 
 
 class Agreement(Protocol):
@@ -48,11 +50,13 @@ class Everybody:
         self._torch = torch
         self._distributed = torch.distributed
         self._store = self._distributed.distributed_c10d._get_default_store()
-        self._store.add(_JOINED, 1)
         self._on_cpu = "gloo" in str(self._distributed.get_backend_config())
         self._iterations = 0
         self._joined: bool | None = None
         self._pending: tuple[Any, ...] | None = None
+        number = next(_SESSIONS)
+        self._count_key, self._decision_key = f"{_JOINED}/{number}", f"{_DECISION}/{number}"
+        self._store.add(self._count_key, 1)  # last: who has counted itself takes part
 
     def launch(self, wish: float) -> None:
         """Start the collective, once it is known that all ranks will."""
@@ -76,8 +80,8 @@ class Everybody:
         return float(value.item())
 
     def _decide(self) -> bool:
-        everybody = self._store.add(_JOINED, 0) == self._distributed.get_world_size()
-        decided = self._store.compare_set(_DECISION, "", "yes" if everybody else "no")
+        everybody = self._store.add(self._count_key, 0) == self._distributed.get_world_size()
+        decided = self._store.compare_set(self._decision_key, "", "yes" if everybody else "no")
         return bool(decided == b"yes")
 
     def _on_host(self, wish: float) -> tuple[Any, ...]:

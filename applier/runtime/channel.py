@@ -9,6 +9,7 @@ Each record carries its number and a check word, so that a reader on a processor
 a record whole or not at all.
 """
 
+import fcntl
 import mmap
 import os
 import struct
@@ -30,15 +31,18 @@ BEGIN: position of the operation in the stage's list, or UNKNOWN; first is the t
 END: first is the time in ns.
 STEP: an iteration begins; value is its number times 2, plus 1 if it is recorded; first is the time in ns, second
     which alternative of the plan it runs (0 is the plan itself).
-OUTSIDE: nothing is planned until the next STEP or BEGIN; first is the time in ns.
-OP_TIME: what the GPU took for an operation of the recorded iteration; value is its position, first the start in ns
-    since the first operation's, second the duration in ns. Position UNKNOWN ends the iteration's list; second is
-    then what the shim cost the training thread in ns.
+OUTSIDE: nothing is planned until the next STEP or BEGIN; value is 1 where the iteration has ended with it, first is
+    the time in ns.
+OP_TIME: what the GPU took for an operation of a recorded iteration; value is its position, first the start in ns
+    since the first operation's, second the duration in ns. Position UNKNOWN ends the iteration's list; first is
+    then the iteration's number, second what the shim cost the training thread in ns.
 CLOSE: training is over.
 """
 
 UNKNOWN = (1 << 32) - 1
 VALUE_MASK = (1 << 32) - 1
+NUMBER_MASK = (1 << 31) - 1
+"""Of an iteration's number: at 10 iterations a second it begins again after seven years."""
 
 
 class Record(NamedTuple):
@@ -52,9 +56,18 @@ class Record(NamedTuple):
 
 def create() -> int:
     """A descriptor of shared memory, zeroed; it exists as long as somebody holds it."""
-    descriptor = os.memfd_create("energyopt", os.MFD_CLOEXEC)
+    descriptor = above_standard(os.memfd_create("energyopt", os.MFD_CLOEXEC))
     os.ftruncate(descriptor, SIZE_BYTES)
     return descriptor
+
+
+def above_standard(descriptor: int) -> int:
+    """The same under a number above 2: where a job has closed its standard error, others write into number 2."""
+    if descriptor > 2:
+        return descriptor
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return moved
 
 
 class Writer:
@@ -68,7 +81,7 @@ class Writer:
 
     def put(self, head: int, first: int = 0, second: int = 0) -> None:
         """Write one record; from one thread only."""
-        number = self._number = self._number + 1
+        number = self._number + 1
         self._pack_into(
             self._memory,
             _HEADER_BYTES + (number % _SLOTS) * 40,
@@ -78,6 +91,7 @@ class Writer:
             second,
             number ^ head ^ first ^ second,
         )
+        self._number = number  # last: a signal that raises in here must not leave a gap, which stops the reader
 
     def heartbeat_ns(self) -> int:
         """When the reader last looked, on the monotonic clock; 0 before it ever did."""
@@ -86,10 +100,6 @@ class Writer:
     def wished_slowdown(self) -> float:
         """What the reader found in the operator's file; 0 where there is none."""
         return float(_SLOWDOWN.unpack_from(self._memory, _SLOWDOWN_AT)[0])
-
-    def close(self) -> None:
-        """Let go of the memory."""
-        self._memory.close()
 
 
 class Reader:

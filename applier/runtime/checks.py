@@ -19,7 +19,7 @@ def mismatches(plan: Plan, facts: RunFacts) -> list[str]:
 
 def wrong_shape(plan: Plan, facts: RunFacts) -> bool:
     """Whether not even this rank's stage can be told: then there is nothing to look operations up in."""
-    return plan.pipeline.stages != facts.stages or facts.stage >= plan.pipeline.stages
+    return plan.pipeline.stages != facts.stages or facts.stage not in range(plan.pipeline.stages)
 
 
 def order_mismatch(plan: Plan, facts: RunFacts) -> str | None:
@@ -41,6 +41,8 @@ def _shape(plan: Plan, facts: RunFacts) -> Iterator[str]:
     pipeline = plan.pipeline
     if pipeline.stages != facts.stages:
         yield f"the plan is for {pipeline.stages} pipeline stages, the run has {facts.stages}"
+    elif facts.stage not in range(pipeline.stages):
+        yield f"this rank is said to run stage {facts.stage}, the plan has 0 to {pipeline.stages - 1}"
     if pipeline.chunks_per_stage != facts.chunks:
         yield f"the plan is for {pipeline.chunks_per_stage} chunks per stage, the run has {facts.chunks}"
     known = not pipeline.schedule.startswith(("csv:", "imported"))

@@ -9,6 +9,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from energyopt.applier.runtime.channel import UNKNOWN
+
+Times = list[tuple[int, int, int]]
+"""For each operation its position in the stage's list, and its start and duration in ns."""
+
 _PENDING = 3  # iterations whose events may be out at once; one more is not timed
 
 
@@ -18,7 +23,7 @@ class GpuTimes:
     def __init__(self, event: Any) -> None:
         self._new_event = event
         self._free: list[Any] = []
-        self._pending: deque[tuple[list[tuple[int, Any, Any]], int]] = deque()
+        self._pending: deque[tuple[int, list[tuple[int, Any, Any]], int]] = deque()
         self._ops: list[tuple[int, Any, Any]] | None = None
         self._open: tuple[int, Any] | None = None
 
@@ -27,8 +32,9 @@ class GpuTimes:
         self._ops = [] if len(self._pending) < _PENDING else None
 
     def begin(self, position: int) -> None:
-        """An operation's work is about to be launched."""
-        if self._ops is not None:
+        """An operation's work is about to be launched; one that the plan does not know is not timed."""
+        self._open = None
+        if self._ops is not None and position != UNKNOWN:
             event = self._event()
             event.record()
             self._open = (position, event)
@@ -41,16 +47,16 @@ class GpuTimes:
             self._ops.append((*self._open, event))
             self._open = None
 
-    def finish(self, overhead_ns: int) -> None:
-        """The iteration has ended; `overhead_ns` is what the shim cost in it."""
-        self._pending.append((self._ops or [], overhead_ns))
+    def finish(self, number: int, overhead_ns: int) -> None:
+        """An iteration has ended; `overhead_ns` is what the shim cost in it."""
+        self._pending.append((number, self._ops or [], overhead_ns))
         self._ops, self._open = None, None
 
-    def ready(self) -> Iterator[tuple[list[tuple[int, int, int]], int]]:
-        """For each iteration whose events have all happened: (position, start, duration) in ns, and overhead."""
-        while self._pending and self._happened(self._pending[0][0]):
-            ops, overhead_ns = self._pending.popleft()
-            yield [self._times(ops[0][1], *op) for op in ops], overhead_ns
+    def ready(self) -> Iterator[tuple[int, Times, int]]:
+        """For each iteration whose events have all happened: its number, its operations' times, and overhead."""
+        while self._pending and self._happened(self._pending[0][1]):
+            number, ops, overhead_ns = self._pending.popleft()
+            yield number, [self._times(ops[0][1], *op) for op in ops], overhead_ns
             self._free.extend(event for _, start, end in ops for event in (start, end))
 
     def _event(self) -> Any:

@@ -142,10 +142,10 @@ def _orders(
 
 
 def _device(settings: Settings, facts: RunFacts) -> str | None:
-    """The board: as the user says, else the one that this rank's framework uses."""
+    """The board: as the user says, else the one that this rank's framework uses, else that of its local rank."""
     if settings.device is not None:
         return None if settings.device == "none" else settings.device.removeprefix("nvml:")
-    return "auto" if facts.device_ordinal is None else str(facts.device_ordinal)
+    return str(_local_rank() if facts.device_ordinal is None else facts.device_ordinal)
 
 
 def _header(
@@ -177,7 +177,6 @@ def _header(
 def _stated_facts(plan: Plan, stage: int | None) -> RunFacts:
     """Of a loop of the user's own: the plan's pipeline, and the rank that torchrun or a batch system gives."""
     rank, world_size = _rank(os.environ), _number(os.environ, "WORLD_SIZE", "SLURM_NTASKS", default=1)
-    local = _number(os.environ, "LOCAL_RANK", "SLURM_LOCALID", default=0)
     return RunFacts(
         framework="own loop",
         rank=rank,
@@ -186,12 +185,16 @@ def _stated_facts(plan: Plan, stage: int | None) -> RunFacts:
         stages=plan.pipeline.stages,
         chunks=plan.pipeline.chunks_per_stage,
         microbatches=plan.pipeline.microbatches,
-        device_ordinal=local,
+        device_ordinal=_local_rank(),
     )
 
 
 def _rank(environment: Mapping[str, str]) -> int:
     return _number(environment, "RANK", "SLURM_PROCID", default=0)
+
+
+def _local_rank() -> int:
+    return _number(os.environ, "LOCAL_RANK", "SLURM_LOCALID", default=0)
 
 
 def _number(environment: Mapping[str, str], *names: str, default: int) -> int:

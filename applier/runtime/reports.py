@@ -21,8 +21,9 @@ class Reports:
         if key in self._said or len(self._said) >= MOST:
             return
         self._said[key] = text
-        with suppress(Exception):  # a closed standard error is no reason to disturb training
-            print(f"energyopt: rank {self._rank}: {text}", file=sys.stderr, flush=True)
+        if sys.stderr is not None:  # where it is closed, print would take standard output
+            with suppress(Exception):
+                print(f"energyopt: rank {self._rank}: {text}", file=sys.stderr, flush=True)
         if self.passed_on is not None:
             with suppress(Exception):
                 self.passed_on(text)

@@ -116,8 +116,10 @@ class Session:
         alternative = self._slowdown.alternative()  # a collective: whatever else fails, this rank takes part
         now_ns = monotonic_ns()
         try:
-            self._end_iteration()
+            self._check_whole()
+            spent_ns = self._stop_sampling()
             self._start_iteration(microbatches, alternative, now_ns)
+            self._write_times(spent_ns)
             if self._sampling:
                 self._spent_ns = monotonic_ns() - now_ns
         except Exception as error:
@@ -153,8 +155,9 @@ class Session:
         if helper is None:
             return
         try:
-            self._end_iteration()
+            spent_ns = self._stop_sampling()
             self._put(STEP | (self._number & 0x7FFFFFFF) << 1, monotonic_ns())
+            self._write_times(spent_ns)
             self._put(CLOSE)
         except Exception as error:
             self._fail(error)
@@ -183,26 +186,34 @@ class Session:
         if self._helper is not None and self._helper.ended() is not None:
             self._lose_helper(self._helper)
 
-    def _end_iteration(self) -> None:
-        """What the last iteration left: whether it was whole, and what it cost."""
-        planned = self._positions is not _NOTHING
-        if planned and self._expected not in (self._last, UNKNOWN + 1):
+    def _check_whole(self) -> None:
+        """Say so if the last iteration did not run to its end."""
+        if self._positions is not _NOTHING and self._expected not in (self._last, UNKNOWN + 1):
             self._reports.once(
                 "incomplete",
                 f"iteration {self._number - 1} ended after {self._expected} of the plan's {self._last} "
                 "operations (a skipped step, or replayed graphs?)",
             )
-        if self._sampling:
-            self._sampling = False
-            if self._times is None:
-                self._put(OP_TIME | UNKNOWN, 0, self._spent_ns)
-            else:
-                self._times.finish(self._spent_ns)
+
+    def _stop_sampling(self) -> int | None:
+        """What the shim cost the iteration that ends, ns; None where it was not recorded."""
+        if not self._sampling:
+            return None
+        self._sampling = False
         if self._times is not None:
-            for ops, overhead_ns in self._times.ready():
-                for position, start_ns, time_ns in ops:
-                    self._put(OP_TIME | position, max(start_ns, 0), max(time_ns, 0))
-                self._put(OP_TIME | UNKNOWN, 0, overhead_ns)
+            self._times.finish(self._spent_ns)
+        return self._spent_ns
+
+    def _write_times(self, spent_ns: int | None) -> None:
+        """After the iteration's end: what the GPU took as far as it is known, and what the shim cost."""
+        if self._times is None:
+            if spent_ns is not None:
+                self._put(OP_TIME | UNKNOWN, 0, spent_ns)
+            return
+        for ops, overhead_ns in self._times.ready():
+            for position, start_ns, time_ns in ops:
+                self._put(OP_TIME | position, max(start_ns, 0), max(time_ns, 0))
+            self._put(OP_TIME | UNKNOWN, 0, overhead_ns)
 
     def _unexpected(self, kind: str, chunk: int, microbatch: int, position: int) -> None:
         """An operation that is not the one which follows in the plan: its clock is its own, or the safe one."""

@@ -40,12 +40,8 @@ class Slowdown:
                 f"a slowdown is a number of at least 1, not {str(slowdown)[:20]}; ignored",
             )
             return
-        if self._agreement is None and slowdown > 1.0:
-            self._reports.once(
-                "alternatives",
-                "the plan has no alternatives to slow down to, or the ranks cannot agree on one; "
-                "write it with apply --alternatives",
-            )
+        if slowdown > 1.0:
+            self._check_possible()
         self.wish = float(slowdown)
 
     def launch(self) -> None:
@@ -61,6 +57,8 @@ class Slowdown:
     def alternative(self) -> int:
         """Where an iteration begins: the alternative that all ranks run now; 0 is the plan itself."""
         if self._agreement is None:
+            if self._operator_wish() > 1.0:
+                self._check_possible()
             return 0
         self._launched = False
         try:
@@ -70,6 +68,14 @@ class Slowdown:
         if agreed is None:
             return self._give_up("not every rank runs the shim, so the ranks cannot slow down together")
         return self._table.alternative_for(agreed)
+
+    def _check_possible(self) -> None:
+        if self._agreement is None:
+            self._reports.once(
+                "alternatives",
+                "the plan has no alternatives to slow down to, or the ranks cannot agree on one; "
+                "write it with apply --alternatives",
+            )
 
     def _give_up(self, why: str) -> int:
         self._agreement = None

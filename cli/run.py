@@ -1,0 +1,135 @@
+"""`energyopt run`: a training command with the shim in each of its Python processes."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from energyopt.cli import output
+from energyopt.schemas.errors import RequestError
+
+
+class RunMode(StrEnum):
+    """What the shim does."""
+
+    APPLY = "apply"
+    OBSERVE = "observe"
+
+
+_Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file to run.")]
+_Command = Annotated[
+    list[str],
+    typer.Argument(metavar="-- COMMAND...", help="Training command, such as torchrun ... train.py."),
+]
+_Mode = Annotated[RunMode, typer.Option(help="Set clocks, or measure alone and set nothing.")]
+_Telemetry = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Folder for what is measured: a shard for each rank, for merge and verify."
+    ),
+]
+_Every = Annotated[
+    int, typer.Option("--sample-every", min=1, metavar="K", help="Measure every K-th iteration.")
+]
+_Device = Annotated[
+    str | None,
+    typer.Option(
+        help="GPU of a run of one rank, as profile takes it, or none. If not given, the rank's own."
+    ),
+]
+_Slowdown = Annotated[
+    float,
+    typer.Option(min=1.0, help="Slowest alternative of the plan to start with, as a multiple of its time."),
+]
+_SlowdownFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Where an operator may write a slowdown (such as 1.1) while the job runs."
+    ),
+]
+_Latency = Annotated[
+    float | None,
+    typer.Option(
+        "--switch-latency-s",
+        min=0.0,
+        help="How far ahead of an operation its clock is asked for, s. If not given, as measured.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `run`."""
+    app.command("run")(run)
+
+
+def run(
+    plan: _Plan,
+    command: _Command,
+    *,
+    mode: _Mode = RunMode.APPLY,
+    telemetry: _Telemetry = None,
+    sample_every: _Every = 10,
+    device: _Device = None,
+    slowdown: _Slowdown = 1.0,
+    slowdown_file: _SlowdownFile = None,
+    switch_latency_s: _Latency = None,
+) -> int:
+    """Run a training command with a plan: its clocks are set while it trains, and given back however it ends.
+
+    The command takes this process's place, so that signals and exit codes are its own. Megatron-Core, DeepSpeed,
+    torch.distributed.pipelining, Lightning, Accelerate and Transformers are hooked when they are imported. A rank
+    where something does not fit says so once, and trains on without the plan.
+    """
+    from energyopt.applier.runtime.settings import Mode, Settings
+    from energyopt.schemas.plan import read_plan
+
+    loaded = read_plan(plan)
+    program = shutil.which(command[0])
+    if program is None:
+        raise RequestError(f"cannot run {command[0]}: no such program")
+    if slowdown > 1.0 and not loaded.alternatives:
+        raise RequestError(
+            f"{plan} has no alternatives to slow down to; write it with energyopt apply --alternatives"
+        )
+    settings = Settings(
+        plan=plan,
+        mode=Mode(mode),
+        telemetry=telemetry,
+        sample_every=sample_every,
+        device=device,
+        slowdown=slowdown,
+        slowdown_file=slowdown_file,
+        switch_latency_s=switch_latency_s,
+    )
+    output.say(
+        f"energyopt: {'applies' if mode is RunMode.APPLY else 'observes'} {plan} in: {' '.join(command)}"
+    )
+    sys.stdout.flush()
+    os.execve(program, command, environment_for(settings.to_environment(), os.environ))
+
+
+def environment_for(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The command's environment: the shim's settings, and its start in front of PYTHONPATH.
+
+    Settings of an outer run are not kept: what is not asked for now is not wanted.
+    """
+    from energyopt.applier.launch import inject
+
+    folder = str(Path(next(iter(inject.__path__))).resolve())
+    earlier = environment.get("PYTHONPATH")
+    kept = {name: value for name, value in environment.items() if name not in _OWN}
+    return kept | dict(settings) | {"PYTHONPATH": os.pathsep.join(filter(None, (folder, earlier)))}
+
+
+_OWN = frozenset(
+    f"ENERGYOPT_{name}"
+    for name in (
+        *("PLAN", "MODE", "TELEMETRY", "SAMPLE_EVERY", "DEVICE", "SLOWDOWN", "SLOWDOWN_FILE"),
+        "SWITCH_LATENCY_S",
+    )
+)
