@@ -57,6 +57,7 @@ def plan_frontier(
         device_kind=profile.metadata.device_kind,
         scope=profile.metadata.scope,
         wait_power_w=profile.metadata.wait_power_w,
+        clock_switch_latency_s=profile.metadata.clock_switch_latency_s,
         gpus=schedule.stages * gpus_per_stage,
         pipeline=pipeline,
         schedule=schedule,

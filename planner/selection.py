@@ -92,6 +92,7 @@ def to_plan(frontier: Frontier, choice: Choice, alternatives: int = 0) -> Plan:
         device_name=frontier.device_name,
         device_kind=frontier.device_kind,
         scope=frontier.scope,
+        clock_switch_latency_s=frontier.clock_switch_latency_s,
         pipeline=frontier.pipeline,
         gpus=frontier.gpus,
         predicted=_prediction(point),

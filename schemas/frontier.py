@@ -80,13 +80,17 @@ class FrontierPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontier:
-    """A frontier in memory; `single_clocks` holds every clock that the whole job could run at."""
+    """A frontier in memory; `single_clocks` holds every clock that the whole job could run at.
+
+    clock_switch_latency_s: how long a clock takes to land on this GPU; None where nobody measured it.
+    """
 
     profile_sha256: str
     device_name: str
     device_kind: str
     scope: str
     wait_power_w: float
+    clock_switch_latency_s: float | None = None
     gpus: int
     pipeline: Pipeline
     schedule: Schedule
@@ -127,12 +131,14 @@ def read_frontier(path: Path) -> Frontier:
     if len(options) < len(found):
         header.field("options").fail("two entries for one stage, chunk and op")
     baselines = header.field("baselines")
+    latency = header.field("device").optional("clock_switch_latency_s")
     return Frontier(
         profile_sha256=header.field("profile").field("sha256").text(),
         device_name=header.field("device").field("name").text(),
         device_kind=header.field("device").field("kind").text(),
         scope=header.field("device").field("scope").text(),
         wait_power_w=header.field("device").field("wait_power_w").number(minimum=0.0),
+        clock_switch_latency_s=None if latency is None else latency.number(minimum=0.0),
         gpus=header.field("gpus").integer(minimum=1),
         pipeline=pipeline_from_json(header.field("pipeline")),
         schedule=schedule,
@@ -156,6 +162,7 @@ def shared_to_json(frontier: Frontier) -> dict[str, Any]:
             "kind": frontier.device_kind,
             "scope": frontier.scope,
             "wait_power_w": frontier.wait_power_w,
+            "clock_switch_latency_s": frontier.clock_switch_latency_s,
         },
         "gpus": frontier.gpus,
         "pipeline": frontier.pipeline.to_json(),
