@@ -1,0 +1,18 @@
+"""Hooks into training frameworks, one module each. Standard library alone."""
+
+__all__ = [
+    "accelerate",
+    "deepspeed",
+    "interface",
+    "lightning",
+    "loops",
+    "megatron",
+    "megatron_facts",
+    "megatron_graphs",
+    "megatron_steps",
+    "patching",
+    "registry",
+    "torch_pipelining",
+    "torch_schedules",
+    "transformers",
+]

@@ -1,0 +1,63 @@
+"""The Trainer of Hugging Face Transformers.
+
+Here are its training step, which begins a microbatch, and its evaluation; backward and optimizer step are those of
+Accelerate, which it stands on. A subclass with a training step of its own is seen as an Accelerate job.
+"""
+
+import sys
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from energyopt.applier.adapters import accelerate
+from energyopt.applier.adapters.interface import Adapter, Hooks
+from energyopt.applier.adapters.loops import LOOP, loop_facts
+from energyopt.applier.adapters.patching import Function, framework_name, require, wrap
+from energyopt.applier.runtime.facts import RunFacts
+
+
+def install(module: ModuleType, hooks: Hooks) -> None:
+    """Hook `transformers.trainer`, and Accelerate where it is not hooked yet.
+
+    Raises:
+        MissingHookError: this version, or its Accelerate, lacks a method that the hooks need.
+    """
+    framework = framework_name("transformers")
+    require(framework, module, {"Trainer": ()})
+    require(framework, module.Trainer, {"training_step": (), "evaluation_loop": ()})
+    below = sys.modules.get("accelerate.accelerator", ModuleType("accelerate.accelerator"))
+    accelerate.install(below, hooks)
+    wrap(module.Trainer, "training_step", partial(_hook_training_step, hooks))
+    wrap(module.Trainer, "evaluation_loop", partial(_hook_evaluation, hooks))
+
+
+def _hook_training_step(hooks: Hooks, original: Function) -> Function:
+    def training_step(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        token = LOOP.forward(hooks, partial(_describe, trainer), partial(_microbatches, trainer))
+        try:
+            return original(trainer, *args, **kwargs)
+        finally:
+            LOOP.end(token)
+
+    return training_step
+
+
+def _hook_evaluation(hooks: Hooks, original: Function) -> Function:
+    def evaluation_loop(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        with LOOP.evaluation(hooks, partial(_describe, trainer)):
+            return original(trainer, *args, **kwargs)
+
+    return evaluation_loop
+
+
+def _microbatches(trainer: Any) -> int:
+    """Of this step: the last one of an epoch may have fewer, which newer versions say."""
+    now = getattr(trainer, "current_gradient_accumulation_steps", None)
+    return int(now or trainer.args.gradient_accumulation_steps)
+
+
+def _describe(trainer: Any) -> RunFacts:
+    return loop_facts(framework_name("transformers"), int(trainer.args.gradient_accumulation_steps))
+
+
+ADAPTER = Adapter(name="transformers", module="transformers.trainer", install=install)
