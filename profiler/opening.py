@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from energyopt.applier.devices.interface import Device
+from energyopt.applier.devices.site_lock import WithSiteLock, parse_site_lock
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.benches.torch_import import import_torch
 from energyopt.profiler.distributed.launch import Launch
-from energyopt.profiler.site_lock import WithSiteLock, parse_site_lock
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.errors import ClockControlError, DeviceError, RequestError, WorkloadError
 

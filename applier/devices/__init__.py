@@ -1,3 +1,3 @@
-"""GPUs behind one protocol: what stands in `interface`, and the real ones of `nvml`. Standard library alone."""
+"""GPUs behind one protocol: what stands in `interface`, the real ones of `nvml`, and one whose lock is named. Standard library alone."""
 
-__all__ = ["interface", "nvml"]
+__all__ = ["interface", "nvml", "site_lock"]

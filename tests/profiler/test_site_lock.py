@@ -16,11 +16,12 @@ from energyopt.applier.devices.interface import (
     State,
     Throttle,
 )
+from energyopt.applier.devices.site_lock import EXPLAINED, WithSiteLock, parse_site_lock
 from energyopt.profiler.benches.simulated import open_simulated_bench
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.profiling import Voice, run_profile
 from energyopt.profiler.request import Request
-from energyopt.profiler.site_lock import EXPLAINED, WithSiteLock, parse_site_lock, refuse_unknown_lock
+from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.workloads.interface import Kernel
 from energyopt.schemas.errors import ClockControlError, RequestError
 from energyopt.schemas.profile import Profile
