@@ -1,3 +1,3 @@
-"""GPUs behind one protocol: what stands in `interface`, the real ones of `nvml`, and one whose lock is named. Standard library alone."""
+"""GPUs behind one protocol: `interface`, real ones in `nvml`, one with a named lock. Standard library alone."""
 
 __all__ = ["interface", "nvml", "site_lock"]
