@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     View: TypeAlias = "tuple[dict[str, Any], tuple[Table, ...]]"
 
 _File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="Profile, frontier, plan, list for Zeus or pipeline.toml.")
+    Path,
+    typer.Argument(
+        metavar="FILE", help="Profile, frontier, plan, telemetry, list for Zeus or pipeline.toml."
+    ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything in the file as one JSON object.")]
 _Plot = Annotated[
@@ -142,6 +145,14 @@ def _show_plan(file: Path) -> "View":
     return plan_to_json(plan), plan_tables(plan)
 
 
+def _show_telemetry(file: Path) -> "View":
+    from energyopt.planner.views.telemetry import telemetry_tables, telemetry_to_json
+    from energyopt.schemas.telemetry import read_telemetry
+
+    telemetry = read_telemetry(file)
+    return telemetry_to_json(telemetry, str(file)), telemetry_tables(telemetry, str(file))
+
+
 def _show_pipeline(file: Path) -> "View":
     from energyopt.planner.views.pipeline import pipeline_tables
     from energyopt.schemas.pipeline import read_pipeline_toml
@@ -161,6 +172,7 @@ def _show_zeus(file: Path) -> "View":
 _VIEWS: dict[str, Callable[[Path], "View"]] = {
     "energyopt-profile": _show_profile,
     "energyopt-plan": _show_plan,
+    "energyopt-telemetry": _show_telemetry,
     "pipeline.toml": _show_pipeline,
     "zeus-list": _show_zeus,
 }

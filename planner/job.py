@@ -16,14 +16,14 @@ _DEGREES_OF_WORKLOADS = {"tp": "tensor_parallel", "cp": "context_parallel"}
 def build_job(settings: dict[str, Any], profile: Profile) -> tuple[Pipeline, Schedule]:
     """The pipeline and its schedule, checked against each other and against the profile.
 
-    settings: fields of Pipeline; `schedule` is a name or the path of a PyTorch schedule CSV. Stages, chunks and
-        degrees that are not given are the profile's.
+    settings: fields of Pipeline; `schedule` is a name or the path of a PyTorch schedule CSV. Stages, chunks,
+        degrees, P2P time and fixed time that are not given are the profile's.
 
     Raises:
         RequestError: a setting is missing, or contradicts the schedule's file.
         ProfileError: the profile is of another job.
     """
-    settings = _measured_degrees(profile) | settings
+    settings = _measured_degrees(profile) | _fitted_times(profile) | settings
     if (file := schedule_file(settings)) is not None:
         pipeline, schedule = _from_csv(settings, file)
     else:
@@ -37,6 +37,27 @@ def schedule_file(settings: dict[str, Any]) -> Path | None:
     """The file that holds the schedule; None where it is one of those known by name."""
     schedule = str(settings.get("schedule", ""))
     return Path(schedule) if schedule.lower().endswith(".csv") else None
+
+
+def schedule_of(pipeline: Pipeline, file: Path | None = None) -> Schedule:
+    """The schedule that a plan or a run names; one that came from a CSV is read from that `file`.
+
+    Raises:
+        RequestError: the schedule came from a file and none is given, or the file is of another schedule.
+    """
+    if file is None:
+        if pipeline.schedule not in SCHEDULES:
+            raise RequestError(f"the schedule is {pipeline.schedule}; give its file with --schedule")
+        return build_schedule(pipeline)
+    found = read_torch_csv(file)
+    sizes = (found.stages, found.microbatches, found.chunks_per_stage)
+    wanted = (pipeline.stages, pipeline.microbatches, pipeline.chunks_per_stage)
+    if sizes != wanted or found.name != pipeline.schedule:
+        raise RequestError(
+            f"{file} holds {found.name} of {sizes} (stages, microbatches, chunks), "
+            f"not {pipeline.schedule} of {wanted}"
+        )
+    return found
 
 
 def unused_kinds(profile: Profile, schedule: Schedule) -> list[OpKind]:
@@ -63,6 +84,12 @@ def _measured_degrees(profile: Profile) -> dict[str, int]:
     """The tensor and context degree that the profile says it was measured with, under the pipeline's names."""
     found = {name: profile.metadata.workload.get(short) for short, name in _DEGREES_OF_WORKLOADS.items()}
     return {name: value for name, value in found.items() if isinstance(value, int)}
+
+
+def _fitted_times(profile: Profile) -> dict[str, float]:
+    """The times outside operations that `calibrate` has fitted to training runs."""
+    found = {name: getattr(profile.metadata, name) for name in ("p2p_time_s", "fixed_time_s")}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _from_settings(settings: dict[str, Any], profile: Profile) -> Pipeline:

@@ -125,7 +125,9 @@ class ProfileMetadata:
     """Where a profile comes from.
 
     `gpus_per_stage` is the number of GPUs that one stage's rows stand for: totals multiply by it. `measurement`
-    says how the numbers came about (energy source, ticks, windows); it decides no plan.
+    says how the numbers came about (energy source, ticks, windows); it decides no plan. `p2p_time_s` and
+    `fixed_time_s` were fitted to training runs: what a transfer between two stages takes, and an iteration outside
+    its operations; plans take them unless others are asked for.
     """
 
     device_name: str
@@ -139,6 +141,8 @@ class ProfileMetadata:
     scope: Scope = Scope.GPU_BOARD
     idle_power_w: float | None = None
     clock_switch_latency_s: float | None = None
+    p2p_time_s: float | None = None
+    fixed_time_s: float | None = None
     workload: dict[str, str | int | float] = field(default_factory=dict)
     measurement: dict[str, str | int | float] = field(default_factory=dict)
     source: str | None = None
@@ -159,6 +163,8 @@ class Profile:
         head = [meta.device_name, meta.device_kind, meta.wait_power_w, meta.gpus_per_stage, meta.scope]
         head.append(meta.power_limit_w)
         head.append(dict(sorted(meta.workload.items())))
+        if (meta.p2p_time_s, meta.fixed_time_s) != (None, None):
+            head.append([meta.p2p_time_s, meta.fixed_time_s])
         text = compact_json([head, [list(_VALUES(row)) for row in sorted(self.rows, key=_sort_key)]])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -264,6 +270,8 @@ def _metadata_from_json(header: Node) -> ProfileMetadata:
         scope=Scope(_one_of(header.field("scope"), Scope)),
         idle_power_w=number("idle_power_w"),
         clock_switch_latency_s=number("clock_switch_latency_s"),
+        p2p_time_s=number("p2p_time_s"),
+        fixed_time_s=number("fixed_time_s"),
         workload=_named_values(header, "workload"),
         measurement=_named_values(header, "measurement"),
         source=text("source"),

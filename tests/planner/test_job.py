@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from energyopt.planner.job import build_job, merged_settings, unused_kinds
+from energyopt.planner.job import build_job, merged_settings, schedule_of, unused_kinds
 from energyopt.schemas.errors import EnergyoptError, ProfileError, RequestError, ScheduleError
 from energyopt.schemas.ops import OpKind
+from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.profile import Profile
 
 CSV = "0F0,0F1,,0B0,0B1\n,1F0,1B0,1F1,1B1\n"
@@ -30,6 +31,24 @@ def test_flags_override_the_file() -> None:
 def test_stages_come_from_the_profile_where_it_has_them(staged: Profile) -> None:
     pipeline, schedule = build_job({"microbatches": 3}, staged)
     assert (pipeline.stages, schedule.stages, pipeline.schedule) == (2, 2, "1f1b")
+
+
+def test_fitted_times_come_from_the_profile(staged: Profile) -> None:
+    fitted = replace(staged, metadata=replace(staged.metadata, p2p_time_s=0.01, fixed_time_s=0.2))
+    pipeline, _ = build_job({"microbatches": 3, "p2p_time_s": 0.0}, fitted)
+    assert (pipeline.p2p_time_s, pipeline.fixed_time_s) == (0.0, 0.2)
+
+
+def test_the_schedule_of_a_plan_is_known_by_name_or_read_from_its_file(tmp_path: Path) -> None:
+    assert schedule_of(Pipeline(stages=2, microbatches=3)).name == "1f1b"
+    file = tmp_path / "order.csv"
+    file.write_text(CSV)
+    named = Pipeline(stages=2, microbatches=2, schedule="csv:order.csv")
+    assert schedule_of(named, file).orders[1][0].microbatch == 0
+    with pytest.raises(RequestError, match=r"the schedule is csv:order.csv; give its file with --schedule"):
+        schedule_of(named)
+    with pytest.raises(RequestError, match=r"holds csv:order.csv of \(2, 2, 1\)"):
+        schedule_of(replace(named, microbatches=3), file)
 
 
 def test_missing_settings_are_asked_for(small_profile: Profile) -> None:

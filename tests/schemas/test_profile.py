@@ -76,6 +76,12 @@ def test_round_trip(small_profile: Profile, path: Path) -> None:
     assert found.sha256() == profile.sha256()
 
 
+def test_fitted_times_are_kept(small_profile: Profile, path: Path) -> None:
+    metadata = replace(small_profile.metadata, p2p_time_s=0.0, fixed_time_s=0.25)
+    write_profile(path, replace(small_profile, metadata=metadata))
+    assert read_profile(path).metadata == metadata
+
+
 def test_the_file_has_the_columns_of_the_design(small_profile: Profile, path: Path) -> None:
     write_profile(path, small_profile)
     schema = pq.read_schema(path)
@@ -113,6 +119,8 @@ def test_the_digest_covers_what_decides_a_plan(small_profile: Profile) -> None:
         replace(small_profile, metadata=replace(meta, device_name="other")),
         replace(small_profile, metadata=replace(meta, gpus_per_stage=2)),
         replace(small_profile, metadata=replace(meta, workload={"model": "big"})),
+        replace(small_profile, metadata=replace(meta, fixed_time_s=0.1)),
+        replace(small_profile, metadata=replace(meta, p2p_time_s=0.1)),
         replace(small_profile, rows=rows[1:]),
         replace(small_profile, rows=(replace(rows[0], energy_j=301.0), *rows[1:])),
     ):

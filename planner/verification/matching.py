@@ -1,0 +1,109 @@
+"""Whether a run is a run of this plan, and whether a baseline may be compared with it."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from energyopt.planner.verification.runs import Run
+from energyopt.schemas.errors import NotComparableError
+from energyopt.schemas.files import read_bytes
+from energyopt.schemas.pipeline import Pipeline, same_job
+from energyopt.schemas.plan import Plan
+from energyopt.schemas.telemetry import Telemetry
+
+_NAMES = ("stage", "op", "chunk", "microbatch")
+
+
+def check_plan(plan: Plan, plan_file: Path, telemetry: Telemetry, file: str) -> tuple[str, ...]:
+    """Refuse a run of another plan; return what the reader should know.
+
+    A run names its plan by the digest of the file's bytes. Another digest is accepted where every operation that
+    was recorded asked for the clock that this plan gives it: then only the file's bytes differ.
+
+    Raises:
+        NotComparableError: another pipeline or another plan, or energies of another scope.
+    """
+    _check_job(plan.pipeline, telemetry.metadata.pipeline, f"the plan and {file}")
+    check_scope(plan.scope, "the plan's", telemetry, file)
+    notes = _other_device(plan, telemetry)
+    found = telemetry.metadata.plan_sha256
+    if found == hashlib.sha256(read_bytes(plan_file)).hexdigest():
+        return notes
+    wrong = _other_clocks(plan, telemetry)
+    if wrong is not None:
+        named = "no plan" if found is None else f"the plan with digest {found[:12]}"
+        raise NotComparableError(f"{file} is of {named}, not of {plan_file}: {wrong}; give the plan that ran")
+    return (
+        *notes,
+        f"{file} names another plan file than {plan_file}, with the same clock for every operation",
+    )
+
+
+def check_scope(scope: str, whose: str, telemetry: Telemetry, file: str) -> None:
+    """Refuse to compare energies that cover different things.
+
+    Raises:
+        NotComparableError: says which.
+    """
+    others = sorted({gpu.scope for gpu in telemetry.metadata.gpus} - {scope})
+    if others:
+        raise NotComparableError(f"{whose} energies are of {scope}, those of {file} of {', '.join(others)}")
+
+
+def check_baseline(run: Run, baseline: Run, files: tuple[str, str]) -> None:
+    """Refuse a baseline of another job, other GPUs or another number of them.
+
+    Raises:
+        NotComparableError: names the difference.
+    """
+    one, other = run.metadata, baseline.metadata
+    _check_job(one.pipeline, other.pipeline, f"{files[0]} and {files[1]}")
+    if one.pipeline.data_parallel != other.pipeline.data_parallel or one.world_size != other.world_size:
+        raise NotComparableError(
+            f"cannot compare {files[0]} on {one.world_size} ranks with {files[1]} on {other.world_size}"
+        )
+    for name in ("name", "scope"):
+        kinds = [sorted({str(getattr(gpu, name)) for gpu in each.gpus}) for each in (one, other)]
+        if kinds[0] != kinds[1]:
+            raise NotComparableError(f"cannot compare {files[0]} ({kinds[0]}) with {files[1]} ({kinds[1]})")
+
+
+def _check_job(one: Pipeline, other: Pipeline, files: str) -> None:
+    """Data parallelism may differ: a plan holds for each replica."""
+    difference = same_job(one, replace(other, data_parallel=one.data_parallel))
+    if difference is not None:
+        raise NotComparableError(f"{files} are of different jobs: {difference}")
+
+
+def _other_device(plan: Plan, telemetry: Telemetry) -> tuple[str, ...]:
+    names = sorted(
+        {gpu.name for gpu in telemetry.metadata.gpus if gpu.name not in (None, plan.device_name)} - {None}
+    )
+    return (f"the plan is for {plan.device_name}, and ran on {', '.join(map(str, names))}",) if names else ()
+
+
+def _other_clocks(plan: Plan, telemetry: Telemetry) -> str | None:
+    """The first operation whose clock is not the plan's, in words; None where all are."""
+    rows = telemetry.ops
+    rows = rows.filter(pc.equal(rows["alternative"], 0))
+    asked = rows.group_by([*_NAMES, "sm_clock_mhz"], use_threads=False).aggregate([]).to_pylist()
+    planned = {
+        (stage, str(op.op), op.chunk, op.microbatch): op.sm_clock_mhz
+        for stage, ops in enumerate(plan.stages)
+        for op in ops
+    }
+    if not asked:
+        return "no operation of it is recorded to tell by"
+    for row in asked:
+        row["chunk"] = row["chunk"] or 0
+        clock = planned.get(tuple(row[name] for name in _NAMES))
+        if clock != row["sm_clock_mhz"]:
+            return f"{_words(row)} asked for {row['sm_clock_mhz']} MHz, this plan for {clock}"
+    return None
+
+
+def _words(row: dict[str, Any]) -> str:
+    return f"{row['op']} of microbatch {row['microbatch']} on stage {row['stage']}"

@@ -1,0 +1,61 @@
+"""What an iteration should cost: by the plan's own prediction, or by a profile for the plan's clocks."""
+
+from dataclasses import dataclass
+
+from energyopt.planner.verification.prediction import predict
+from energyopt.planner.verification.runs import Run
+from energyopt.schemas.errors import NotComparableError
+from energyopt.schemas.ops import Schedule
+from energyopt.schemas.plan import Plan, PlannedOp
+from energyopt.schemas.profile import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What an iteration of one alternative should cost.
+
+    energy_j: of the whole pipeline on `gpus` GPUs; stage_energy_j: of one GPU of each stage; unmeasured: operations
+        whose clock has no row in the profile (between rows, beyond them).
+    """
+
+    time_s: float
+    energy_j: float
+    gpus: int
+    stage_energy_j: tuple[float, ...] | None = None
+    unmeasured: tuple[int, int] = (0, 0)
+
+    def covered_j(self, run: Run) -> float | None:
+        """The energy of the GPUs that were read; None where the promise cannot be split among them."""
+        if self.stage_energy_j is not None:
+            return self.energy_j or None
+        if not run.gpus or len(set(run.boards)) > 1:
+            return None
+        return self.energy_j * run.gpus / self.gpus
+
+
+def promises(plan: Plan, run: Run, profile: Profile | None, schedule: Schedule | None) -> list[Promise]:
+    """Of the plan and its alternatives, by their numbers."""
+    if profile is not None:
+        assert schedule is not None
+        every = (plan.stages, *(other.stages for other in plan.alternatives))
+        return [_profiled(stages, plan, schedule, profile, run) for stages in every]
+    if plan.predicted is None:
+        raise NotComparableError("the plan predicts nothing to verify; give a profile with --profile")
+    return [
+        Promise(time_s=one.iteration_time_s, energy_j=one.energy_j, gpus=plan.gpus)
+        for one in (plan.predicted, *(other.predicted for other in plan.alternatives))
+    ]
+
+
+def _profiled(
+    stages: tuple[tuple[PlannedOp, ...], ...], plan: Plan, schedule: Schedule, profile: Profile, run: Run
+) -> Promise:
+    found = predict(stages, plan.pipeline, schedule, profile)
+    covered = zip(found.stage_energy_j, run.boards, strict=True)
+    return Promise(
+        time_s=found.iteration_time_s,
+        energy_j=sum(energy_j * boards for energy_j, boards in covered),
+        gpus=run.gpus,
+        stage_energy_j=found.stage_energy_j,
+        unmeasured=(found.between, found.beyond),
+    )
