@@ -2,6 +2,7 @@
 
 __all__ = [
     "apply",
+    "calibrate",
     "diff",
     "doctor",
     "import_",
@@ -12,6 +13,8 @@ __all__ = [
     "profile",
     "profile_options",
     "progress",
+    "run",
     "show",
     "targets",
+    "verify",
 ]

@@ -8,6 +8,7 @@ measured options close to it, `placement` chooses among them, and `simulation` r
 __all__ = [
     "arrays",
     "baselines",
+    "calibration",
     "certificate",
     "completeness",
     "critical_path",
@@ -17,6 +18,7 @@ __all__ = [
     "frontier",
     "graph",
     "job",
+    "limits",
     "options",
     "paths",
     "placement",
@@ -29,6 +31,8 @@ __all__ = [
     "simulation",
     "solve",
     "tables",
+    "telemetry",
+    "verification",
     "views",
     "wording",
 ]

@@ -10,6 +10,8 @@ __all__ = [
     "iterations",
     "loop",
     "orders",
+    "patience",
     "sampling",
     "shard",
+    "slowdown_file",
 ]

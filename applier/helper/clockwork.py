@@ -2,7 +2,9 @@
 
 An operation's clock is asked for ahead of it, by as long as a change takes to land: the helper has seen in earlier
 iterations how long after the one before it the operation begins. In the first iteration, or where an operation
-begins earlier than expected, its clock is asked for when it begins.
+begins earlier than expected, its clock is asked for when it begins. Where it does not come at all (a skipped step,
+a replayed graph, a pause) the safe clock is asked for, and after three times in a row nothing is asked for ahead of
+it.
 """
 
 from collections import deque
@@ -12,6 +14,7 @@ from statistics import median
 from energyopt.applier.runtime.channel import BEGIN, END, OUTSIDE, STEP, UNKNOWN, Record
 
 _REMEMBERED = 3  # a median of three forgets one straggling iteration
+_GRACE_NS = 250_000_000  # how late an operation may be, beside as much again as it usually takes
 
 
 class Clockwork:
@@ -19,6 +22,7 @@ class Clockwork:
 
     lead_ns: how far ahead of an operation its clock is asked for; may change at any time.
     dropped: requests that a newer one overtook before the driver was told.
+    span_ns: how long after the last operation (or step) the next one is expected; None where that is not known.
     """
 
     def __init__(self, clocks_mhz: Sequence[Sequence[int]], safe_mhz: int) -> None:
@@ -27,21 +31,27 @@ class Clockwork:
         self._alternatives = clocks_mhz
         self._clocks_mhz = clocks_mhz[0]
         self._safe_mhz = safe_mhz
-        self._spans = [deque[int](maxlen=_REMEMBERED) for _ in self._clocks_mhz]
+        self._last = len(self._clocks_mhz) - 1
+        self._spans = [deque[int](maxlen=_REMEMBERED) for _ in (*self._clocks_mhz, safe_mhz)]
         self._wanted_mhz: int | None = None
         self._told_mhz: int | None = None
         self._ahead: tuple[int, int] | None = None  # when it is due, and which clock
         self._position: int | None = None  # of the operation that began last; -1 for the iteration's start
         self._since_ns = 0
+        self._overdue_ns: int | None = None  # when the operation that follows counts as not coming
+        self.span_ns: int | None = None
 
     def feed(self, record: Record) -> None:
         """Take in what the training thread wrote."""
         if record.kind == BEGIN and record.value != UNKNOWN:
             self._begin(record.value, record.first)
         elif record.kind == END:
-            if self._position == len(self._clocks_mhz) - 1:
+            if self._position == self._last:
+                self._spans[self._last + 1].append(record.first - self._since_ns)
                 self._lose_track()  # what follows the last operation is not planned
         elif record.kind == STEP:
+            if self._position == -1:
+                self._miss()
             self._clocks_mhz = self._alternatives[min(record.second, len(self._alternatives) - 1)]
             self._at(-1, record.first)
         elif record.kind in (BEGIN, OUTSIDE):
@@ -49,7 +59,9 @@ class Clockwork:
 
     def target_mhz(self, now_ns: int) -> int | None:
         """The clock that the board should be told to take, None where nothing was asked for yet."""
-        if self._ahead is not None and now_ns >= self._ahead[0]:
+        if self._overdue_ns is not None and now_ns >= self._overdue_ns:
+            self._miss()
+        elif self._ahead is not None and now_ns >= self._ahead[0]:
             self._want(self._ahead[1])
             self._ahead = None
         return self._wanted_mhz
@@ -63,14 +75,6 @@ class Clockwork:
         """When the next change is due; None where it depends on what training does."""
         return None if self._ahead is None else self._ahead[0]
 
-    @property
-    def surprised(self) -> bool:
-        """Whether the next change comes without warning, so that it has to be looked for."""
-        position = self._position
-        if position is None or self._ahead is not None or position + 1 >= len(self._clocks_mhz):
-            return False
-        return self._clocks_mhz[position + 1] != self._wanted_mhz
-
     def _begin(self, position: int, now_ns: int) -> None:
         if self._position == position - 1:
             self._spans[position].append(now_ns - self._since_ns)
@@ -78,18 +82,31 @@ class Clockwork:
         self._at(position, now_ns)
 
     def _at(self, position: int, now_ns: int) -> None:
-        """Remember where training is, and look ahead to the operation that follows."""
-        self._position, self._since_ns, self._ahead = position, now_ns, None
+        """Remember where training is, and look ahead to the operation that follows, or to the last one's end."""
+        self._lose_sight()
+        self._position, self._since_ns = position, now_ns
         following = position + 1
-        if following >= len(self._clocks_mhz) or not self._spans[following]:
+        if not self._spans[following]:
             return
-        clock_mhz = self._clocks_mhz[following]
+        clock_mhz = self._safe_mhz if following > self._last else self._clocks_mhz[following]
+        self.span_ns = int(median(self._spans[following]))
+        self._overdue_ns = now_ns + 2 * self.span_ns + self.lead_ns + _GRACE_NS
         if clock_mhz != self._wanted_mhz:
-            self._ahead = (now_ns + int(median(self._spans[following])) - self.lead_ns, clock_mhz)
+            self._ahead = (now_ns + self.span_ns - self.lead_ns, clock_mhz)
+
+    def _miss(self) -> None:
+        """The operation that follows does not come, so what runs instead is not planned."""
+        assert self._position is not None
+        if self._spans[self._position + 1]:
+            self._spans[self._position + 1].popleft()
+        self._lose_track()
 
     def _lose_track(self) -> None:
-        self._position, self._ahead = None, None
+        self._lose_sight()
         self._want(self._safe_mhz)
+
+    def _lose_sight(self) -> None:
+        self._position, self._ahead, self._overdue_ns, self.span_ns = None, None, None, None
 
     def _want(self, sm_clock_mhz: int) -> None:
         if sm_clock_mhz == self._wanted_mhz:

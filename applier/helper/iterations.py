@@ -20,10 +20,10 @@ class _Iteration:
     cpu_s: float
     end_ns: int | None = None
     overhead_ns: int | None = None
+    known: bool = False  # whether what comes after its end has come
     open: int | None = None
     ops_ns: dict[int, tuple[int, int]] = field(default_factory=dict)  # by position: start and duration
-    gpu: bool = False  # whether the times are the GPU's, which count from the first operation's start
-    start_of_ops_ns: int = 0
+    gpu: bool = False  # whether the times are the GPU's
 
 
 class Recorder:
@@ -45,6 +45,7 @@ class Recorder:
         self._clocks_mhz = clocks_mhz
         self._now: _Iteration | None = None
         self._waiting: deque[_Iteration] = deque()
+        self._gpu_ops: list[tuple[int, int, int]] = []  # of the list that is being read
         self._look_until_ns = 0
 
     def feed(self, record: Record) -> None:
@@ -56,16 +57,16 @@ class Recorder:
         elif self._now is None:
             return
         elif record.kind == BEGIN:
-            self._close_op(record.first)
-            if record.value != UNKNOWN:
-                self._now.open = record.value
-                self._now.ops_ns[record.value] = (record.first, 0)
+            self._begin(self._now, record)
         elif record.kind in (END, OUTSIDE):
             self._close_op(record.first)
+            if record.kind == OUTSIDE and record.value:
+                self._end(self._now, record.first)
 
     def wants_readings(self, now_ns: int) -> bool:
         """Whether the board should be looked at now."""
-        return self._now is not None or now_ns < self._look_until_ns
+        goes_on = self._now is not None and self._now.end_ns is None
+        return goes_on or now_ns < self._look_until_ns
 
     def finished(self, now_ns: int, *, all_of_them: bool = False) -> list[dict[str, Any]]:
         """Iterations that nothing more will become known of."""
@@ -73,8 +74,7 @@ class Recorder:
         while self._waiting:
             one = self._waiting[0]
             assert one.end_ns is not None
-            known = one.overhead_ns is not None and now_ns >= one.end_ns + TAIL_NS
-            if not (known or all_of_them):
+            if not all_of_them and not (one.known and now_ns >= one.end_ns + TAIL_NS):
                 break
             done.append(self._to_json(self._waiting.popleft(), one.end_ns))
         if done:
@@ -82,14 +82,26 @@ class Recorder:
             self._sampler.forget_before(min((one.start_ns for one in needed), default=now_ns) - TAIL_NS)
         return done
 
+    def _begin(self, one: _Iteration, record: Record) -> None:
+        self._close_op(record.first)
+        if record.value != UNKNOWN:
+            one.end_ns = None  # where something stood outside it, it went on nevertheless
+            one.open = record.value
+            one.ops_ns[record.value] = (record.first, 0)
+
+    def _end(self, one: _Iteration, now_ns: int) -> None:
+        """At the next iteration's start, or where evaluation came before that."""
+        if one.end_ns is None:
+            one.end_ns = now_ns
+            self._look_until_ns = now_ns + TAIL_NS
+
     def _step(self, record: Record) -> None:
         if self._now is not None:
             self._close_op(record.first)
-            self._now.end_ns = record.first
+            self._end(self._now, record.first)
             self._now.sets, self._now.dropped = self.sets - self._now.sets, self.dropped - self._now.dropped
             self._now.cpu_s = time.process_time() - self._now.cpu_s
             self._waiting.append(self._now)
-            self._look_until_ns = record.first + TAIL_NS
         self._now = None
         if record.value & 1:
             self._now = _Iteration(
@@ -109,18 +121,20 @@ class Recorder:
             one.open = None
 
     def _op_time(self, record: Record) -> None:
-        """The GPU's own times replace those of the launching thread; they come iteration by iteration."""
-        one = next((each for each in self._waiting if each.overhead_ns is None), None)
+        """The GPU's times come iteration by iteration, each list ended by that iteration's number."""
+        if record.value != UNKNOWN:
+            self._gpu_ops.append((record.value, record.first, record.second))
+            return
+        ops, self._gpu_ops = self._gpu_ops, []
+        one = next((each for each in self._waiting if each.number == record.first and not each.known), None)
         if one is None:
             return
-        if record.value == UNKNOWN:
-            one.overhead_ns = record.second
-            return
-        if not one.gpu:
-            one.start_of_ops_ns = min((start for start, _ in one.ops_ns.values()), default=one.start_ns)
-            one.ops_ns.clear()
-            one.gpu = True
-        one.ops_ns[record.value] = (one.start_of_ops_ns + record.first, record.second)
+        one.overhead_ns = record.second
+        _take_gpu_times(one, ops)
+        for earlier in self._waiting:  # what has not come by now was lost
+            earlier.known = True
+            if earlier is one:
+                break
 
     def _to_json(self, one: _Iteration, end_ns: int) -> dict[str, Any]:
         look = self._sampler
@@ -151,3 +165,11 @@ class Recorder:
             self._sampler.clock_mhz(start_ns, start_ns + time_ns),
             self._sampler.throttle(start_ns, start_ns + time_ns),
         ]
+
+
+def _take_gpu_times(one: _Iteration, ops: list[tuple[int, int, int]]) -> None:
+    """They replace the launching thread's, and count from the first operation's start."""
+    if ops:
+        origin_ns = min((start for start, _ in one.ops_ns.values()), default=one.start_ns)
+        one.ops_ns = {position: (origin_ns + start, duration) for position, start, duration in ops}
+        one.gpu = True

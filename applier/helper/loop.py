@@ -16,16 +16,16 @@ from energyopt.applier.helper.board import Board, energy_source, open_board
 from energyopt.applier.helper.clockwork import Clockwork
 from energyopt.applier.helper.iterations import Recorder
 from energyopt.applier.helper.orders import Orders, orders_from
+from energyopt.applier.helper.patience import patience_ns
 from energyopt.applier.helper.sampling import Sampler
 from energyopt.applier.helper.shard import ShardWriter
+from energyopt.applier.helper.slowdown_file import watch_file
 from energyopt.applier.runtime.channel import CLOSE, Reader
 from energyopt.applier.runtime.reports import Reports
 from energyopt.schemas.errors import EnergyoptError
 
 READY = "ready "
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_LOOK_MS, _LONGEST_LOOK_MS = 1, 5
-_SLOWDOWN_LOOK_NS = 1_000_000_000
 _SETS_REMEMBERED = 9
 
 
@@ -70,10 +70,12 @@ class Helper:
         self._reports.passed_on = self._record_report
         self._set_mhz: int | None = None
         self._set_took_ns: list[int] = []
-        self._slowdown_due_ns = 0
+        self._heard_ns = time.monotonic_ns()
 
     def run(self) -> None:
         """Until training ends: it says so, it closes its end of standard input, or its process is gone."""
+        if self._orders.slowdown_file is not None:
+            watch_file(Path(self._orders.slowdown_file), self._reader.wish_slowdown, self._reports)
         poller = select.poll()
         poller.register(0, select.POLLIN)
         watched = _pidfd(self._orders.pid)
@@ -92,7 +94,6 @@ class Helper:
         self._reader.beat(now_ns)
         self._tell_driver(now_ns)
         self._read_board(now_ns)
-        self._look_for_slowdown(now_ns)
         for iteration in self._recorder.finished(now_ns):
             self._write(iteration)
         return going_on
@@ -103,6 +104,7 @@ class Helper:
         while (record := self._reader.take()) is not None:
             self._clockwork.feed(record)
             self._recorder.feed(record)
+            self._heard_ns = max(self._heard_ns, record.first)
             going_on = going_on and record.kind != CLOSE
         return going_on
 
@@ -144,25 +146,20 @@ class Helper:
         except EnergyoptError as error:
             self._reports.once("read", f"{error}; its energy and clock are no longer recorded")
 
-    def _look_for_slowdown(self, now_ns: int) -> None:
-        """An operator's file is read here, since a file system may hang."""
-        if self._orders.slowdown_file is None or now_ns < self._slowdown_due_ns:
-            return
-        self._slowdown_due_ns = now_ns + _SLOWDOWN_LOOK_NS
-        self._reader.wish_slowdown(_slowdown_in(Path(self._orders.slowdown_file), self._reports))
-
     def _wait_ms(self) -> int:
-        """Until the next change is due, but no longer than an early one may go unseen.
-
-        Where changes take long to land, seeing one late by a fraction of that matters little, and looking costs.
-        """
-        patience_ms = _LOOK_MS
-        if not self._clockwork.surprised:
-            patience_ms = min(max(self._clockwork.lead_ns // 4_000_000, _LOOK_MS), _LONGEST_LOOK_MS)
+        """Until the next change is due, but no longer than an early one may go unseen."""
+        now_ns = time.monotonic_ns()
+        wait_ns = patience_ns(
+            quiet_ns=now_ns - self._heard_ns,
+            span_ns=self._clockwork.span_ns,
+            lead_ns=self._clockwork.lead_ns,
+            sets=self._held is not None,
+            reads=self._recorder.wants_readings(now_ns),
+        )
         due_ns = self._clockwork.due_ns
-        if due_ns is None:
-            return patience_ms
-        return min(max((due_ns - time.monotonic_ns()) // 1_000_000, 0), patience_ms)
+        if due_ns is not None:
+            wait_ns = min(wait_ns, max(due_ns - now_ns, 0))
+        return -(-wait_ns // 1_000_000)
 
     def _listen(self) -> bool:
         """Reports of the training thread, line by line, for the shard; False when it has closed its end."""
@@ -192,6 +189,9 @@ class Helper:
 
     def _finish(self) -> None:
         self._catch_up()  # the end of the pipe may be seen before the last records
+        if self._held is not None:  # before anything that a slow disk holds up
+            with suppress(EnergyoptError):  # said when the block ends, where it is tried again
+                self._held.stop()
         for iteration in self._recorder.finished(time.monotonic_ns(), all_of_them=True):
             self._write(iteration)
         if self._reader.lost:
@@ -232,22 +232,3 @@ def _pidfd(pid: int) -> int | None:
     with suppress(OSError, AttributeError):
         return os.pidfd_open(pid)
     return None
-
-
-def _slowdown_in(path: Path, reports: Reports) -> float:
-    """The number in an operator's file; 0 where there is no file."""
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except FileNotFoundError:
-        return 0.0
-    except (OSError, UnicodeDecodeError) as error:
-        reports.once("slowdown file", f"cannot read {path}: {error}")
-        return 0.0
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 1.0 <= value <= 100.0:
-        reports.once(f"slowdown {text[:20]}", f"{path} holds {text[:20]!r}; expected a number such as 1.1")
-        return 0.0
-    return value

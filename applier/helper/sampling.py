@@ -1,7 +1,9 @@
 """Readings of the board while an iteration is recorded: its clock, why it is throttled, its energy at any moment.
 
 The energy counter advances in ticks of 10 to 100 ms, so its value at an iteration's boundary is interpolated
-between the ticks around it. Where there is no counter, power is integrated.
+between the ticks around it, or extrapolated from the nearest ones. A tick is seen late by less than the time
+between two readings, so that at constant power the energy is exact to little more than what 20 ms take. Where there
+is no counter, power is integrated.
 """
 
 from bisect import bisect_left
@@ -18,6 +20,8 @@ INTERVAL_NS = 20_000_000
 TAIL_NS = 300_000_000
 """How long beyond an iteration's end readings go on, so that a tick lies beyond it."""
 
+_SLOPE_NS = 300_000_000  # over how much the power is taken that extrapolation needs
+_LONGEST_GAP_NS = 1_000_000_000  # without readings, beyond which integrated power would be a guess
 _MOST = 200_000  # readings kept: over an hour
 
 
@@ -49,6 +53,7 @@ class Sampler:
         """
         if self._device is None or now_ns < self._next_ns or len(self._samples) >= _MOST:
             return
+        self._next_ns = now_ns + INTERVAL_NS
         state = self._device.state()
         self._samples.append(
             Sample(
@@ -59,7 +64,6 @@ class Sampler:
                 power_w=_number(self._device.power_w()) if self._source == "power_integral" else None,
             )
         )
-        self._next_ns = now_ns + INTERVAL_NS
 
     def forget_before(self, at_ns: int) -> None:
         """Readings before a moment are needed no more."""
@@ -77,7 +81,7 @@ class Sampler:
 
     def energy_j(self, start_ns: int, end_ns: int) -> float | None:
         """What the board used in a span, J; None where the readings do not tell."""
-        curve = self._counter() if self._source == "counter" else self._integral()
+        curve = self._counter() if self._source == "counter" else self._integral(start_ns, end_ns)
         start_j, end_j = _at(curve, start_ns), _at(curve, end_ns)
         if start_j is None or end_j is None or end_j < start_j:
             return None
@@ -95,14 +99,16 @@ class Sampler:
             return []
         return [after for before, after in pairwise(read) if after[1] > before[1]]
 
-    def _integral(self) -> list[tuple[int, float]]:
-        """Energy since the first reading, by the trapezoidal rule."""
+    def _integral(self, start_ns: int, end_ns: int) -> list[tuple[int, float]]:
+        """Energy since the first reading, by the trapezoidal rule; nothing if readings are missing in the span."""
         read = [(one.at_ns, one.power_w) for one in self._samples if one.power_w is not None]
-        curve, total_j = [], 0.0
-        for (start_ns, start_w), (end_ns, end_w) in pairwise(read):
-            total_j += (start_w + end_w) / 2 * (end_ns - start_ns) * 1e-9
-            curve.append((end_ns, total_j))
-        return [(read[0][0], 0.0), *curve] if read else []
+        curve, total_j = [(at_ns, 0.0) for at_ns, _ in read[:1]], 0.0
+        for (from_ns, from_w), (to_ns, to_w) in pairwise(read):
+            if to_ns - from_ns > _LONGEST_GAP_NS and from_ns < end_ns and to_ns > start_ns:
+                return []
+            total_j += (from_w + to_w) / 2 * (to_ns - from_ns) * 1e-9
+            curve.append((to_ns, total_j))
+        return curve
 
 
 def _number(value: float | Absent) -> float | None:
@@ -110,9 +116,25 @@ def _number(value: float | Absent) -> float | None:
 
 
 def _at(curve: list[tuple[int, float]], at_ns: int) -> float | None:
-    """A curve's value by linear interpolation, or extrapolation from the nearest piece over at most TAIL_NS."""
+    """A curve's value by linear interpolation, or extrapolation from the nearest part over at most TAIL_NS."""
     if len(curve) < 2 or not curve[0][0] - TAIL_NS <= at_ns <= curve[-1][0] + TAIL_NS:
         return None
-    index = min(max(bisect_left(curve, at_ns, key=lambda one: one[0]), 1), len(curve) - 1)
-    (left_ns, left_j), (right_ns, right_j) = curve[index - 1], curve[index]
-    return left_j + (right_j - left_j) * (at_ns - left_ns) / (right_ns - left_ns)
+    left, right = _around(curve, at_ns)
+    (left_ns, left_j), (right_ns, right_j) = curve[left], curve[right]
+    near_ns, near_j = curve[right] if at_ns > right_ns else curve[left]
+    return near_j + (right_j - left_j) * (at_ns - near_ns) / (right_ns - left_ns)
+
+
+def _around(curve: list[tuple[int, float]], at_ns: int) -> tuple[int, int]:
+    """The points on both sides; beyond an end, that end and a point well away from it, for a steady slope."""
+    last = len(curve) - 1
+    if at_ns < curve[0][0]:
+        return 0, min(max(_first_from(curve, curve[0][0] + _SLOPE_NS), 1), last)
+    if at_ns > curve[-1][0]:
+        return max(min(_first_from(curve, curve[-1][0] - _SLOPE_NS), last - 1), 0), last
+    right = max(_first_from(curve, at_ns), 1)
+    return right - 1, right
+
+
+def _first_from(curve: list[tuple[int, float]], at_ns: int) -> int:
+    return bisect_left(curve, at_ns, key=lambda one: one[0])

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-_WAITING = 256  # lines that a slow disk may be behind
+_WAITING = 4096  # lines that a slow disk may be behind, a few MB
 _LAST_WAIT_S = 5.0
 
 

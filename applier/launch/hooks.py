@@ -25,20 +25,31 @@ class _Finder(MetaPathFinder):
     def __init__(self, names: frozenset[str], imported: Imported) -> None:
         self._names = names
         self._imported = imported
+        self._asking: set[str] = set()  # another hook of this kind may ask this one again while it is asked
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in self._names:
+        if fullname not in self._names or fullname in self._asking:
             return None
+        self._asking.add(fullname)
+        try:
+            spec = self._find(fullname, path, target)
+        finally:
+            self._asking.discard(fullname)
+        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(spec.loader, self._imported)
+        return spec
+
+    def _find(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
         for finder in sys.meta_path:
             find_spec = getattr(finder, "find_spec", None)
             if finder is self or find_spec is None:
                 continue
             spec: ModuleSpec | None = find_spec(fullname, path, target)
             if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, self._imported)
                 return spec
         return None
 

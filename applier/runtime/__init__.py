@@ -2,8 +2,10 @@
 
 __all__ = [
     "agreement",
+    "block",
     "channel",
     "checks",
+    "complaints",
     "facts",
     "gpu_times",
     "helper_process",
@@ -14,5 +16,6 @@ __all__ = [
     "session",
     "settings",
     "slowdown",
+    "standard",
     "tables",
 ]

@@ -9,7 +9,6 @@ Each record carries its number and a check word, so that a reader on a processor
 a record whole or not at all.
 """
 
-import fcntl
 import mmap
 import os
 import struct
@@ -56,18 +55,9 @@ class Record(NamedTuple):
 
 def create() -> int:
     """A descriptor of shared memory, zeroed; it exists as long as somebody holds it."""
-    descriptor = above_standard(os.memfd_create("energyopt", os.MFD_CLOEXEC))
+    descriptor = os.memfd_create("energyopt", os.MFD_CLOEXEC)
     os.ftruncate(descriptor, SIZE_BYTES)
     return descriptor
-
-
-def above_standard(descriptor: int) -> int:
-    """The same under a number above 2: where a job has closed its standard error, others write into number 2."""
-    if descriptor > 2:
-        return descriptor
-    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(descriptor)
-    return moved
 
 
 class Writer:
@@ -91,7 +81,9 @@ class Writer:
             second,
             number ^ head ^ first ^ second,
         )
-        self._number = number  # last: a signal that raises in here must not leave a gap, which stops the reader
+        self._number = (
+            number  # last: a signal that raises in here must not leave a gap, which stops the reader
+        )
 
     def heartbeat_ns(self) -> int:
         """When the reader last looked, on the monotonic clock; 0 before it ever did."""

@@ -4,12 +4,14 @@ import json
 import os
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from energyopt.applier.guard import forks
 from energyopt.applier.guard.handshake import first_line, last_line, spawn
 from energyopt.applier.helper.orders import Orders
+from energyopt.applier.runtime import channel
+from energyopt.applier.runtime.standard import children_get, standard_taken
 from energyopt.schemas.errors import ClockControlError
 
 MODULE = "energyopt.applier.helper"
@@ -35,9 +37,12 @@ class Answer:
 class HelperProcess:
     """A running helper."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", orders_end: int, answer: Answer) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", orders_end: int, orders: Orders, answer: Answer
+    ) -> None:
         self._process = process
         self._orders_end: int | None = orders_end
+        self._orders = orders
         self.answer = answer
 
     @property
@@ -56,15 +61,31 @@ class HelperProcess:
                 os.write(self._orders_end, text.replace("\n", " ").encode()[:2000] + b"\n")
 
     def dismiss(self) -> bool:
-        """Let it end, and wait until it has given the clocks back; False if that takes too long."""
-        if self._orders_end is not None:
-            forks.close(self._orders_end)
-            self._orders_end = None
+        """Let it end, and wait until it has given the clocks back; False if it had to be killed."""
+        self._let_go()
         try:
             self._process.wait(_END_LIMIT_S)
         except subprocess.TimeoutExpired:
+            self._process.kill()  # its guard gives the clocks back as soon as the driver lets go of it
             return False
         return True
+
+    def give_back_after(self) -> None:
+        """It was killed, and so perhaps was its guard: have another process give back what the two may have left.
+
+        That one recovers the board as every run does at its start, finds at once that training is over, and ends.
+        It is not waited for; `dismiss` does.
+        """
+        self._let_go()
+        if not self.answer.held:
+            return
+        with suppress(OSError), standard_taken():  # none to be had: then it is for energyopt doctor --restore
+            self._process = _start_last(self._orders)
+
+    def _let_go(self) -> None:
+        if self._orders_end is not None:
+            forks.close(self._orders_end)
+            self._orders_end = None
 
 
 def start_helper(orders: Orders) -> HelperProcess:
@@ -73,18 +94,14 @@ def start_helper(orders: Orders) -> HelperProcess:
     Raises:
         ClockControlError: it could not start; nothing was set.
     """
-    orders_read, orders_end = os.pipe()
     answer_read, answer_end = os.pipe()
     try:
-        process = spawn(MODULE, orders_read, answer_end, [orders.memory], stderr=None)
+        process, orders_end = _spawn(orders.memory, answer_end)
     except OSError as error:
-        os.close(orders_end)
         os.close(answer_read)
         raise _failed(error.strerror or str(error)) from error
     finally:
-        os.close(orders_read)
         os.close(answer_end)
-    forks.keep(orders_end)
     try:
         _write_all(orders_end, orders.to_line())
         line, said = first_line(answer_read, _START_LIMIT_S, _READY)
@@ -96,7 +113,37 @@ def start_helper(orders: Orders) -> HelperProcess:
         forks.close(orders_end)
         raise _failed(last_line(said) or f"it said nothing within {_START_LIMIT_S:g} s")
     os.set_blocking(orders_end, False)
-    return HelperProcess(process, orders_end, _answer(line))
+    return HelperProcess(process, orders_end, orders, _answer(line))
+
+
+def _spawn(memory: int, answer_end: int) -> "tuple[subprocess.Popen[bytes], int]":
+    """Start one; gives it, and the end of the pipe that takes its orders."""
+    errors = None if children_get(2) else subprocess.DEVNULL
+    orders_read, orders_end = os.pipe()
+    try:
+        process = spawn(MODULE, orders_read, answer_end, [memory], stderr=errors)
+    except OSError:
+        os.close(orders_end)
+        raise
+    finally:
+        os.close(orders_read)
+    return process, forks.keep(orders_end)
+
+
+def _start_last(orders: Orders) -> "subprocess.Popen[bytes]":
+    """A helper whose training is over when it starts; it still puts right what killed ones have left."""
+    memory = channel.create()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        channel.Writer(memory).put(channel.CLOSE)
+        process, orders_end = _spawn(memory, nowhere)
+        brief = replace(orders, memory=memory, clocks_mhz=((orders.safe_mhz,),), header={}, shard=None)
+        _write_all(orders_end, brief.to_line())  # so short that the pipe takes it at once
+        forks.close(orders_end)
+    finally:
+        os.close(nowhere)
+        os.close(memory)
+    return process
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

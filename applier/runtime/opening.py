@@ -13,7 +13,7 @@ from energyopt import __version__
 from energyopt.applier.guard.owner import start_ticks
 from energyopt.applier.helper.orders import Orders
 from energyopt.applier.runtime import channel
-from energyopt.applier.runtime.agreement import agreement
+from energyopt.applier.runtime.agreement import Agreement, agreement
 from energyopt.applier.runtime.checks import mismatches, order_mismatch, wrong_shape
 from energyopt.applier.runtime.facts import RunFacts
 from energyopt.applier.runtime.gpu_times import gpu_times
@@ -23,6 +23,7 @@ from energyopt.applier.runtime.reports import Reports
 from energyopt.applier.runtime.session import Session
 from energyopt.applier.runtime.settings import Mode, Settings, from_environment
 from energyopt.applier.runtime.slowdown import Slowdown
+from energyopt.applier.runtime.standard import standard_taken
 from energyopt.applier.runtime.tables import StageTable, stage_table
 from energyopt.schemas.errors import EnergyoptError
 from energyopt.schemas.files import read_bytes
@@ -55,7 +56,8 @@ def open_session(
             return OffSession()
         loaded = read_plan(path)
         facts = facts or _stated_facts(loaded, stage)
-        return _open(path, loaded, facts, settings, reports)
+        with standard_taken():
+            return _open(path, loaded, facts, settings, reports)
     except EnergyoptError as error:
         reports.once("open", f"{error}; training goes on without a plan")
     except Exception as error:
@@ -92,7 +94,7 @@ def _open(path: Path, plan: Plan, facts: RunFacts, settings: Settings, reports: 
         helper=helper,
         slowdown=Slowdown(
             table,
-            agreement() if len(table.clocks_mhz) > 1 else None,
+            _agreement(reports) if len(table.clocks_mhz) > 1 else None,
             writer.wished_slowdown,
             reports,
             settings.slowdown,
@@ -103,6 +105,15 @@ def _open(path: Path, plan: Plan, facts: RunFacts, settings: Settings, reports: 
     )
     atexit.register(session.close)
     return session
+
+
+def _agreement(reports: Reports) -> Agreement | None:
+    """Made when the helper runs: who makes it takes part in a collective at every iteration from then on."""
+    try:
+        return agreement()
+    except Exception as error:  # a version of torch that is not as this knows it
+        reports.once("agreement", f"the ranks cannot slow down together: {type(error).__name__}: {error}")
+        return None
 
 
 def _say_problems(helper: HelperProcess, reports: Reports, *, apply: bool) -> None:

@@ -156,6 +156,7 @@ class Job:
     @torch.no_grad()
     def descend(self) -> None:
         """Take a step down the gradient; `torch.optim` would load the compiler."""
+        time.sleep(self.args.op_time_ms / 1e3)
         for weight in self.weights:
             weight.sub_(weight.grad, alpha=0.1)
             weight.grad = None

@@ -98,6 +98,7 @@ class Job:
         for iteration in range(self.args.iterations):
             losses.append(self.run())
             self.optimizer.step()
+            time.sleep(self.args.op_time_ms / 1e3)
             self.optimizer.zero_grad()
             if self.evaluate_every and (iteration + 1) % self.evaluate_every == 0:
                 with torch.no_grad():

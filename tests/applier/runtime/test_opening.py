@@ -1,0 +1,129 @@
+"""Whether a plan fits a run, and what comes of it if not; nothing here starts a helper that opens a board."""
+
+import gc
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from energyopt.applier.runtime import opening
+from energyopt.applier.runtime.checks import mismatches, order_mismatch, wrong_shape
+from energyopt.applier.runtime.facts import PlacedOp, RunFacts
+from energyopt.applier.runtime.off import OffSession
+from energyopt.applier.runtime.opening import open_session
+from energyopt.applier.runtime.reports import MOST, Reports
+from energyopt.applier.runtime.settings import Mode, Settings
+from energyopt.schemas.errors import ClockControlError
+from energyopt.schemas.plan import Plan, write_plan
+
+MakePlan = Callable[..., Plan]
+
+FACTS = RunFacts(framework="own loop", rank=0, world_size=1, stage=0, stages=1, chunks=1, microbatches=3)
+
+
+def test_a_plan_that_fits(make_plan: MakePlan) -> None:
+    assert mismatches(make_plan(), FACTS) == []
+    assert not wrong_shape(make_plan(), FACTS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said", "shape"),
+    [
+        ({"stages": 4}, "the plan is for 1 pipeline stages, the run has 4", True),
+        ({"stage": 1}, "this rank is said to run stage 1, the plan has 0 to 0", True),
+        ({"stage": -1}, "this rank is said to run stage -1, the plan has 0 to 0", True),
+        ({"chunks": 2}, "the plan is for 1 chunks per stage, the run has 2", False),
+        ({"schedule": "gpipe"}, "the plan is for the schedule 1f1b, the run uses gpipe", False),
+        ({"tensor_parallel": 8}, "the plan is for tensor_parallel 1, the run has 8", False),
+        ({"context_parallel": 2}, "the plan is for context_parallel 1, the run has 2", False),
+    ],
+)
+def test_one_that_does_not(make_plan: MakePlan, changes: dict[str, Any], said: str, shape: bool) -> None:
+    facts = replace(FACTS, **changes)
+    assert mismatches(make_plan(), facts) == [said]
+    assert wrong_shape(make_plan(), facts) == shape
+
+
+@pytest.mark.parametrize(
+    "changes", [{"schedule": "interleaved-1f1b"}, {"data_parallel": 64}, {"microbatches": 16}]
+)
+def test_what_makes_no_difference(make_plan: MakePlan, changes: dict[str, Any]) -> None:
+    """Interleaved with one chunk is 1F1B; more replicas change no operation; each iteration's length is asked."""
+    assert mismatches(make_plan(), replace(FACTS, **changes)) == []
+
+
+def test_the_order_where_the_framework_tells_it(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    order = tuple(PlacedOp(kind=op.op, chunk=op.chunk, microbatch=op.microbatch) for op in plan.stages[0])
+    assert order_mismatch(plan, replace(FACTS, order=order)) is None
+    assert order_mismatch(plan, replace(FACTS, order=None)) is None
+    swapped = (order[1], order[0], *order[2:])
+    assert order_mismatch(plan, replace(FACTS, order=swapped)) == (
+        "operation 0 of stage 0 is backward of microbatch 0 in the run, forward of microbatch 0 in the plan"
+    )
+    assert (
+        order_mismatch(plan, replace(FACTS, order=order[:4])) == "stage 0 runs 4 operations, the plan has 6"
+    )
+    assert order_mismatch(plan, replace(FACTS, order=order[:4], microbatches=2)) is None, "another length"
+
+
+@pytest.mark.parametrize("settings", [Settings(), Settings(mode=Mode.OFF, plan=Path("nothing.json"))])
+def test_off(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    session = open_session(settings=settings)
+    assert isinstance(session, OffSession)
+    session.step(3)
+    with session.op("forward", 0), session.outside():
+        session.begin("forward", 0, 0, 1, 2)
+        session.end()
+    session.start(1)
+    session.finish()
+    session.set_slowdown(1.1)
+    session.close()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("error", [ClockControlError, OSError, KeyError])
+def test_a_helper_that_does_not_start(
+    make_plan: MakePlan,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: type[Exception],
+) -> None:
+    """Nothing is left open, and this rank counts itself in no collective."""
+    write_plan(tmp_path / "plan.json", make_plan())
+
+    def fail(_orders: object) -> None:
+        raise error("no driver")
+
+    monkeypatch.setattr(opening, "start_helper", fail)
+    monkeypatch.setattr(opening, "agreement", lambda: pytest.fail("it must not join"))
+    gc.collect()
+    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - as text
+    assert isinstance(open_session(tmp_path / "plan.json"), OffSession)
+    gc.collect()
+    assert set(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no driver" in line
+
+
+@pytest.mark.parametrize("rank", ["", "abc", "-1", "\u0663", "3"])
+def test_a_rank_that_is_no_number(
+    rank: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.delenv("SLURM_PROCID", raising=False)
+    open_session(tmp_path / "nothing.json")
+    assert capsys.readouterr().err.startswith(f"energyopt: rank {3 if rank == '3' else 0}: ")
+
+
+def test_weeks_of_trouble_do_not_fill_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    reports = Reports(2)
+    for number in range(1000):
+        reports.once(f"trouble {number}", f"trouble {number}")
+        reports.once("trouble 0", "again")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"energyopt: rank 2: trouble {number}" for number in range(MOST)]
