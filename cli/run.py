@@ -52,6 +52,14 @@ _SlowdownFile = Annotated[
         metavar="FILE", help="Where an operator may write a slowdown (such as 1.1) while the job runs."
     ),
 ]
+_SiteLock = Annotated[
+    str | None,
+    typer.Option(
+        "--site-lock-mhz",
+        metavar="LOW:HIGH",
+        help="Locked clocks that your site had set, to be put back at the end, or none; NVML cannot read them.",
+    ),
+]
 _Latency = Annotated[
     float | None,
     typer.Option(
@@ -77,6 +85,7 @@ def run(
     device: _Device = None,
     slowdown: _Slowdown = 1.0,
     slowdown_file: _SlowdownFile = None,
+    site_lock_mhz: _SiteLock = None,
     switch_latency_s: _Latency = None,
 ) -> int:
     """Run a training command with a plan: its clocks are set while it trains, and given back however it ends.
@@ -85,10 +94,12 @@ def run(
     torch.distributed.pipelining, Lightning, Accelerate and Transformers are hooked when they are imported. A rank
     where something does not fit says so once, and trains on without the plan.
     """
+    from energyopt.applier.devices.site_lock import parse_site_lock
     from energyopt.applier.runtime.settings import Mode, Settings
     from energyopt.schemas.plan import read_plan
 
     loaded = read_plan(plan)
+    parse_site_lock(site_lock_mhz)
     program = shutil.which(command[0])
     if program is None:
         raise RequestError(f"cannot run {command[0]}: no such program")
@@ -104,6 +115,7 @@ def run(
         device=device,
         slowdown=slowdown,
         slowdown_file=slowdown_file,
+        site_lock_mhz=site_lock_mhz,
         switch_latency_s=switch_latency_s,
     )
     output.say(
@@ -130,6 +142,6 @@ _OWN = frozenset(
     f"ENERGYOPT_{name}"
     for name in (
         *("PLAN", "MODE", "TELEMETRY", "SAMPLE_EVERY", "DEVICE", "SLOWDOWN", "SLOWDOWN_FILE"),
-        "SWITCH_LATENCY_S",
+        *("SITE_LOCK_MHZ", "SWITCH_LATENCY_S"),
     )
 )

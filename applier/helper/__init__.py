@@ -7,6 +7,7 @@ when this one is killed. Standard library alone until a device is opened.
 __all__ = [
     "board",
     "clockwork",
+    "first_look",
     "iterations",
     "loop",
     "orders",

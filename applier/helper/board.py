@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from energyopt.applier.devices.interface import Absent, Device
+from energyopt.applier.devices.site_lock import WithSiteLock
 from energyopt.applier.guard.hold import HeldClocks, guarded_clocks
 from energyopt.applier.guard.locks import reserved
 from energyopt.applier.helper.orders import Orders
@@ -47,7 +48,8 @@ def _open(orders: Orders, problems: list[str]) -> Device | None:
     if orders.device is None:
         return None
     try:
-        return open_nvml(orders.device)
+        device = open_nvml(orders.device)
+        return device if orders.site_lock_mhz is None else WithSiteLock(device, orders.site_lock_mhz)
     except EnergyoptError as error:
         problems.append(str(error))
         return None

@@ -14,6 +14,7 @@ from typing import Any
 from energyopt.applier.guard.owner import start_ticks
 from energyopt.applier.helper.board import Board, energy_source, open_board
 from energyopt.applier.helper.clockwork import Clockwork
+from energyopt.applier.helper.first_look import FirstLook
 from energyopt.applier.helper.iterations import Recorder
 from energyopt.applier.helper.orders import Orders, orders_from
 from energyopt.applier.helper.patience import patience_ns
@@ -54,6 +55,7 @@ class Helper:
         self._orders = orders
         self._board = board
         self._held = board.held
+        self._first_look = FirstLook(board.device, known=orders.site_lock_known)
         self._reader = Reader(orders.memory)
         source = energy_source(board.device)
         self._clockwork = Clockwork(orders.clocks_mhz, orders.safe_mhz)
@@ -104,6 +106,7 @@ class Helper:
         while (record := self._reader.take()) is not None:
             self._clockwork.feed(record)
             self._recorder.feed(record)
+            self._first_look.feed(record)
             self._heard_ns = max(self._heard_ns, record.first)
             going_on = going_on and record.kind != CLOSE
         return going_on
@@ -113,6 +116,8 @@ class Helper:
         if self._held is None or target is None or target == self._set_mhz:
             return
         try:
+            if not self._first_look.allows(now_ns):
+                return
             self._held.lock(target)
         except EnergyoptError as error:
             self._stop_setting(error)

@@ -15,6 +15,7 @@ class Orders:
     apply: whether clocks are set.
     device_name: the plan's GPU; another one is observed only.
     clocks_mhz: for the plan and each alternative, the clock of every operation of this stage.
+    site_lock_mhz: the lock that the site had set; site_lock_known says that None means there was none.
     latency_s: how far ahead a clock is asked for; None for what setting one takes here.
     shard: where telemetry goes; None for nowhere.
     header: the shard's first line, to which the helper adds what it knows of the board.
@@ -31,6 +32,8 @@ class Orders:
     device_name: str
     clocks_mhz: tuple[tuple[int, ...], ...]
     safe_mhz: int
+    site_lock_mhz: tuple[int, int] | None = None
+    site_lock_known: bool = False
     latency_s: float | None = None
     shard: str | None = None
     header: dict[str, Any] = field(default_factory=dict)
@@ -46,4 +49,6 @@ def orders_from(line: bytes) -> Orders:
     """The orders that a line holds; it comes from this very program."""
     value = json.loads(line)
     value["clocks_mhz"] = tuple(tuple(clocks) for clocks in value["clocks_mhz"])
+    if value["site_lock_mhz"] is not None:
+        value["site_lock_mhz"] = tuple(value["site_lock_mhz"])
     return Orders(**value)

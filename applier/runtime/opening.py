@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from energyopt import __version__
+from energyopt.applier.devices.site_lock import parse_site_lock
 from energyopt.applier.guard.owner import start_ticks
 from energyopt.applier.helper.orders import Orders
 from energyopt.applier.runtime import channel
@@ -144,6 +145,8 @@ def _orders(
         device_name=plan.device_name,
         clocks_mhz=table.clocks_mhz,
         safe_mhz=table.safe_mhz,
+        site_lock_mhz=parse_site_lock(settings.site_lock_mhz),
+        site_lock_known=settings.site_lock_mhz is not None,
         latency_s=plan.clock_switch_latency_s if latency_s is None else latency_s,
         shard=None if shard is None else str(shard.absolute()),
         header=header,

@@ -29,6 +29,8 @@ class Settings:
     device: the GPU, as `profile --device` takes it, instead of the one that this rank uses; `none` for none.
     slowdown: how much longer than the plan's an iteration may take, for a straggler elsewhere.
     slowdown_file: a file that holds such a number, looked at every second; it may come and go during the run.
+    site_lock_mhz: LOW:HIGH of a lock that the site had set, to be put back at the end, or `none` where there was
+        none; if not given, the board is looked at before its first clock is set.
     switch_latency_s: how far ahead clocks are asked for, instead of what was measured.
     """
 
@@ -39,6 +41,7 @@ class Settings:
     device: str | None = None
     slowdown: float = 1.0
     slowdown_file: Path | None = None
+    site_lock_mhz: str | None = None
     switch_latency_s: float | None = None
 
     def to_environment(self) -> dict[str, str]:
@@ -51,6 +54,7 @@ class Settings:
             "DEVICE": self.device,
             "SLOWDOWN": self.slowdown,
             "SLOWDOWN_FILE": None if self.slowdown_file is None else self.slowdown_file.absolute(),
+            "SITE_LOCK_MHZ": self.site_lock_mhz,
             "SWITCH_LATENCY_S": self.switch_latency_s,
         }
         return {PREFIX + name: str(value) for name, value in found.items() if value is not None}
@@ -82,6 +86,7 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         device=text("DEVICE"),
         slowdown=_number("SLOWDOWN", text("SLOWDOWN") or "1.0", 1.0),
         slowdown_file=path("SLOWDOWN_FILE"),
+        site_lock_mhz=text("SITE_LOCK_MHZ"),
         switch_latency_s=None if latency is None else _number("SWITCH_LATENCY_S", latency, 0.0),
     )
 
