@@ -1,8 +1,10 @@
 """What the shim costs the training thread per operation while the driver takes 20 ms per set.
 
-Both sides are hooked into the same operations, in turn first, so that both meet the same machine: ours (`begin` and
-`end` of a session, whose helper sets the clocks of a fake board through the real NVML bindings), and the pattern of
-Zeus' PipelineFrequencyOptimizer (`zeus_pattern`). Every operation asks for another clock than the one before.
+All sides are hooked into the same operations, in turn first, so that all meet the same machine: ours (`begin` and
+`end` of a session, whose helper sets the clocks of a fake board through the real NVML bindings), the pattern of
+Zeus' PipelineFrequencyOptimizer (`zeus_pattern`), and a call that does nothing. Every operation asks for another
+clock than the one before. With work between the hooks, their code and data have left the caches, which even an empty
+call shows.
 """
 
 import importlib.util
@@ -10,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -27,80 +28,94 @@ from energyopt.schemas.plan import Plan, PlannedOp, write_plan
 
 ASKED_MEDIAN_US, ASKED_P99_US = 5.0, 50.0
 SET_S = 0.020  # time of the fake driver for one setting
-OPERATION_S = 0.002  # time between two hooks, in which the training thread is busy
+WORK_S = 0.002  # what the training thread does between two hooks, where it does anything
 CLOCKS_MHZ = (1410, 1185)
 MICROBATCHES = 64
 ITERATIONS = 12
+QUIET, RECORDED, ZEUS, NOTHING = (
+    "energyopt",
+    "energyopt, recorded iterations",
+    "Zeus' pattern, synchronise stubbed",
+    "an empty call",
+)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Costs:
-    """What each hook took, s."""
-
-    quiet: list[float] = field(default_factory=list)
-    recorded: list[float] = field(default_factory=list)
-    zeus: list[float] = field(default_factory=list)
+Costs = dict[str, list[float]]
+"""What each call took, s, by the name of its side."""
 
 
 def run(settings: Settings) -> Table:
     iterations = 2 if settings.smoke else (settings.runs or ITERATIONS)
+    rows: list[tuple[str, ...]] = []
     with TemporaryDirectory() as folder, _fake_board(settings.root, Path(folder)):
-        costs = _measure(Path(folder), iterations, 0.0 if settings.smoke else OPERATION_S)
-    zeus_s = median(costs.zeus)
-    rows = (
-        _row("energyopt", costs.quiet, zeus_s, asked=True),
-        _row("energyopt, recorded iterations", costs.recorded, zeus_s, asked=True),
-        _row("Zeus' pattern, synchronise stubbed", costs.zeus, zeus_s, asked=False),
+        for between, work_s in (("nothing", 0.0), (f"{WORK_S * 1e3:g} ms of work", WORK_S)):
+            costs = _measure(Path(folder), iterations, work_s)
+            rows += [_row(name, between, costs) for name in (QUIET, RECORDED, ZEUS, NOTHING)]
+    columns = (
+        "hook",
+        "between hooks",
+        "calls",
+        "median us",
+        "p99 us",
+        "Zeus' median / this",
+        "asked us",
+        "verdict",
     )
-    columns = ("hook", "operations", "median us", "p99 us", "Zeus' median / this", "asked us", "verdict")
-    return Table(title="cost per operation, 20 ms per set", columns=columns, rows=rows)
+    return Table(title="cost per operation, 20 ms per set", columns=columns, rows=tuple(rows))
 
 
-def _row(name: str, costs_s: list[float], zeus_s: float, *, asked: bool) -> tuple[str, ...]:
-    ordered = sorted(costs_s)
+def _row(name: str, between: str, costs: Costs) -> tuple[str, ...]:
+    ordered = sorted(costs[name])
     middle_us, late_us = median(ordered) * 1e6, ordered[int(len(ordered) * 0.99)] * 1e6
+    asked = name in (QUIET, RECORDED)
     good = middle_us <= ASKED_MEDIAN_US and late_us <= ASKED_P99_US
     verdict = "" if not asked else "ok" if good else SHORT
     limits = f"{ASKED_MEDIAN_US:g}, {ASKED_P99_US:g}" if asked else ""
-    ratio = f"{zeus_s * 1e6 / middle_us:.1f}"
-    return (name, str(len(ordered)), f"{middle_us:.2f}", f"{late_us:.1f}", ratio, limits, verdict)
+    ratio = f"{median(costs[ZEUS]) * 1e6 / middle_us:.1f}"
+    return (name, between, str(len(ordered)), f"{middle_us:.2f}", f"{late_us:.1f}", ratio, limits, verdict)
 
 
-def _measure(folder: Path, iterations: int, operation_s: float) -> _Costs:
+def _measure(folder: Path, iterations: int, work_s: float) -> Costs:
     write_plan(folder / "plan.json", _plan())
-    shim = ShimSettings(telemetry=folder / "telemetry", sample_every=2)
+    shim = ShimSettings(telemetry=folder / "telemetry", sample_every=2, site_lock_mhz="none")
     session = open_session(folder / "plan.json", settings=shim)
     zeus = ZeusPattern(CLOCKS_MHZ, SET_S)
-    costs = _Costs()
+    costs: Costs = {QUIET: [], RECORDED: [], ZEUS: [], NOTHING: []}
     try:
         for iteration in range(iterations):
             session.step()
-            ours = costs.quiet if iteration % 2 else costs.recorded
             for number in range(2 * MICROBATCHES):
-                _hook_both(session, zeus, number, ours, costs.zeus)
-                _busy(operation_s)
+                sides = _sides(session, zeus, number, RECORDED if iteration % 2 == 0 else QUIET)
+                first = number // 2 % len(sides)
+                for name, call in (*sides[first:], *sides[:first]):
+                    costs[name].append(_timed_s(call))
+                    _work(work_s)
     finally:
         zeus.close()
         session.close()
     return costs
 
 
-def _hook_both(session: Any, zeus: ZeusPattern, number: int, ours: list[float], theirs: list[float]) -> None:
+def _sides(session: Any, zeus: ZeusPattern, number: int, ours: str) -> list[tuple[str, Callable[[], None]]]:
     kind = OpKind.BACKWARD if number % 2 else OpKind.FORWARD
 
     def hook() -> None:
         session.begin(kind, number // 2)
         session.end()
 
-    sides: list[tuple[Callable[[], None], list[float]]] = [(hook, ours), (zeus.hook, theirs)]
-    for call, costs_s in sides if number % 4 < 2 else reversed(sides):
-        began_s = time.perf_counter()
-        call()
-        costs_s.append(time.perf_counter() - began_s)
-        _busy(OPERATION_S / 4)
+    return [(ours, hook), (ZEUS, zeus.hook), (NOTHING, _nothing)]
 
 
-def _busy(duration_s: float) -> None:
+def _timed_s(call: Callable[[], None]) -> float:
+    began_s = time.perf_counter()
+    call()
+    return time.perf_counter() - began_s
+
+
+def _nothing() -> None:
+    """The least that any hook costs."""
+
+
+def _work(duration_s: float) -> None:
     """What a training thread does between hooks: it launches work, and does not sleep."""
     until_s = time.perf_counter() + duration_s
     while time.perf_counter() < until_s:
