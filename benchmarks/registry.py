@@ -44,13 +44,29 @@ def benchmarks() -> dict[str, Benchmark]:
         against_lowtime,
         error_bars,
         exact,
+        hook_cost,
+        measured_runs,
+        measured_savings,
         profile_sweep,
         real_profiles,
         schedules,
         startup,
+        switch_limits,
     )
 
-    modules = (startup, profile_sweep, error_bars, schedules, real_profiles, against_lowtime, exact)
+    modules = (
+        startup,
+        hook_cost,
+        profile_sweep,
+        error_bars,
+        schedules,
+        real_profiles,
+        measured_runs,
+        measured_savings,
+        switch_limits,
+        against_lowtime,
+        exact,
+    )
     return {module.BENCHMARK.name: module.BENCHMARK for module in modules}
 
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -10,6 +10,8 @@ from energyopt.cli import output
 from energyopt.cli.targets import refuse_overwrite
 
 if TYPE_CHECKING:
+    from energyopt.planner.limits.rules import SwitchLimits
+    from energyopt.planner.limits.tradeoff import Tradeoff
     from energyopt.schemas.frontier import Frontier
     from energyopt.schemas.profile import Profile
 
@@ -53,6 +55,28 @@ _Effort = Annotated[
     typer.Option("--effort", help="quick: the bound at once, plans a little further from it, in a second."),
 ]
 _Points = Annotated[int, typer.Option(min=4, max=500, help="Points of the frontier.")]
+_MaxSwitches = Annotated[
+    int | None,
+    typer.Option(
+        "--max-switches",
+        metavar="N",
+        help="At most N clock changes an iteration, between operations of a stage, over all stages.",
+    ),
+]
+_MinDwell = Annotated[
+    float | None,
+    typer.Option(
+        "--min-dwell-s",
+        metavar="S",
+        help="Keep a clock for at least S seconds; the profile's clock switch latency if not given.",
+    ),
+]
+_Tradeoff = Annotated[
+    bool,
+    typer.Option(
+        "--switch-tradeoff", help="Show what fewer clock changes cost, at 1 to 1.1 times the max-clock time."
+    ),
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print the points as JSON.")]
 
 
@@ -77,12 +101,15 @@ def plan(
     fixed_time_s: _Fixed = None,
     points: _Points = 20,
     effort: _Effort = EffortName.NORMAL,
+    max_switches: _MaxSwitches = None,
+    min_dwell_s: _MinDwell = None,
+    switch_tradeoff: _Tradeoff = False,
     as_json: _Json = False,
 ) -> int:
     """Solve for the energy-time frontier of one training iteration.
 
     Every point carries a proven lower bound on the energy at its time, and is recomputed by a simulator that shares
-    no code with the solver.
+    no code with the solver. No plan asks for a clock change that cannot land.
     """
     flags = {
         "stages": stages,
@@ -99,11 +126,13 @@ def plan(
 
     settings = _settings(pipeline, flags)
     refuse_overwrite(destination, profile, pipeline, schedule_file(settings))
-    frontier = _solve(profile, settings, points, effort)
+    frontier, tradeoff = _solve(
+        profile, settings, _Wishes(points, effort, max_switches, min_dwell_s, switch_tradeoff)
+    )
     from energyopt.schemas.frontier import write_frontier
 
     write_frontier(destination, frontier)
-    _print(frontier, as_json)
+    _print(frontier, tradeoff, as_json)
     output.say(f"wrote {destination}: {_counted(len(frontier.points), points)}")
     return 0
 
@@ -127,20 +156,57 @@ def _settings(pipeline_file: Path | None, flags: dict[str, Any]) -> dict[str, An
     return merged_settings(settings, flags)
 
 
-def _solve(profile_file: Path, settings: dict[str, Any], points: int, effort: str) -> "Frontier":
+class _Wishes(NamedTuple):
+    """What is asked of the frontier's plans."""
+
+    points: int
+    effort: str
+    max_switches: int | None
+    min_dwell_s: float | None
+    tradeoff: bool
+
+
+def _solve(
+    profile_file: Path, settings: dict[str, Any], wishes: _Wishes
+) -> tuple["Frontier", "Tradeoff | None"]:
     from energyopt.cli.progress import reporting
-    from energyopt.planner.frontier import plan_frontier
+    from energyopt.planner.frontier import plan_and_weigh, plan_frontier
     from energyopt.planner.job import build_job, unused_kinds
     from energyopt.planner.solve import Effort
     from energyopt.schemas.profile import read_profile
 
     profile = read_profile(profile_file)
+    limits = _limits(profile, wishes)
     job, schedule = build_job(settings, profile)
     for kind in unused_kinds(profile, schedule):
         output.warn(f"{profile_file}: rows of {kind} are not used, since {schedule.name} never runs one")
     _warn_of_wait_power(profile_file, profile)
     with reporting() as progress:
-        return plan_frontier(profile, job, schedule, points=points, effort=Effort(effort), progress=progress)
+        planner = plan_and_weigh if wishes.tradeoff else plan_frontier
+        found = planner(
+            profile,
+            job,
+            schedule,
+            points=wishes.points,
+            effort=Effort(wishes.effort),
+            limits=limits,
+            progress=progress,
+        )
+    return found if isinstance(found, tuple) else (found, None)
+
+
+def _limits(profile: "Profile", wishes: _Wishes) -> "SwitchLimits":
+    """What the user asks for; how long a clock is kept at least comes from the profile otherwise, and is said."""
+    from energyopt.planner.limits.rules import SwitchLimits
+
+    latency_s = profile.metadata.clock_switch_latency_s
+    dwell_s = wishes.min_dwell_s if wishes.min_dwell_s is not None else latency_s or 0.0
+    limits = SwitchLimits(max_switches=wishes.max_switches, min_dwell_s=dwell_s)
+    if wishes.min_dwell_s is not None:
+        output.say(f"a clock is kept for at least {dwell_s:g} s, as asked for")
+    elif latency_s is not None:
+        output.say(f"a clock is kept for at least {dwell_s:g} s, the profile's clock switch latency")
+    return limits
 
 
 def _warn_of_wait_power(file: Path, profile: "Profile") -> None:
@@ -156,14 +222,20 @@ def _warn_of_wait_power(file: Path, profile: "Profile") -> None:
     )
 
 
-def _print(frontier: "Frontier", as_json: bool) -> None:
+def _print(frontier: "Frontier", tradeoff: "Tradeoff | None", as_json: bool) -> None:
+    from energyopt.planner.views.tradeoff import tradeoff_tables, tradeoff_to_json
+
     if as_json:
         from energyopt.planner.views.summary import frontier_to_json
         from energyopt.schemas.files import canonical_json
 
-        output.data(canonical_json(frontier_to_json(frontier)))
+        beside = {} if tradeoff is None else {"switch_tradeoff": tradeoff_to_json(tradeoff)}
+        output.data(canonical_json(frontier_to_json(frontier) | beside))
         return
     from energyopt.planner.views.frontier import job_title, points_table
 
     table = points_table(frontier)
     output.table(table.columns, table.rows, f"{job_title(frontier)}: points")
+    for one in () if tradeoff is None else tradeoff_tables(tradeoff):
+        output.data("")
+        output.table(one.columns, one.rows, one.title)

@@ -1,17 +1,21 @@
 """Planning a profile: from rows and a schedule to a frontier whose every number is recomputed independently."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
 from energyopt.planner.graph import build_graph
-from energyopt.planner.options import measured_options
+from energyopt.planner.limits.frontier import Limited, limit_plans
+from energyopt.planner.limits.rules import SwitchLimits
+from energyopt.planner.limits.tradeoff import Tradeoff, weigh
+from energyopt.planner.options import OptionTable, measured_options
 from energyopt.planner.problem import Problem, build_problem
 from energyopt.planner.progress import Progress, silent
 from energyopt.planner.simulation import iteration_energy_j, simulate
 from energyopt.planner.solve import Effort, Solved, solve_frontier
 from energyopt.schemas.errors import RequestError, SolverError
-from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.frontier import Frontier, FrontierPoint, Option
 from energyopt.schemas.ops import Schedule
 from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.plan import Baseline
@@ -28,62 +32,154 @@ def plan_frontier(
     *,
     points: int = 20,
     effort: Effort = Effort.NORMAL,
+    limits: SwitchLimits | None = None,
     progress: Progress = silent,
 ) -> Frontier:
     """The energy-time frontier of one job, with at most `points` points.
 
-    Times and energies come from the simulator, run on the profile's own rows; bounds are certified.
+    Times and energies come from the simulator, run on the profile's own rows; bounds are certified. Where `limits`
+    on clock changes are met by all plans as they are, the frontier is the one without limits; else plans and their
+    bounds are those under the limits.
 
     Raises:
-        RequestError: fewer points asked for than are always contained.
+        RequestError: fewer points asked for than are always contained, or limits that no plan can meet.
         ProfileError: an operation of the schedule has no usable row.
         ScheduleError: the schedule is incomplete or cyclic.
     """
-    if points < FEWEST_POINTS:
-        raise RequestError(f"a frontier has at least {FEWEST_POINTS} points, not {points}; raise --points")
+    job = _prepared(profile, pipeline, schedule)
+    return _frontier(job, _solved(job, points, effort, progress), limits, progress)
+
+
+def plan_and_weigh(
+    profile: Profile,
+    pipeline: Pipeline,
+    schedule: Schedule,
+    *,
+    points: int = 20,
+    effort: Effort = Effort.NORMAL,
+    limits: SwitchLimits | None = None,
+    progress: Progress = silent,
+) -> tuple[Frontier, Tradeoff]:
+    """The frontier of `plan_frontier`, and what fewer clock changes would cost at a few iteration times.
+
+    Raises:
+        As `plan_frontier`.
+    """
+    job = _prepared(profile, pipeline, schedule)
+    solved = _solved(job, points, effort, progress)
+    frontier = _frontier(job, solved, limits, progress)
+    dwell_s = 0.0 if limits is None else limits.min_dwell_s
+    baseline = frontier.max_clock
+    return frontier, weigh(job.problem, solved, baseline, job.gpus_per_stage, dwell_s, progress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What is planned for."""
+
+    profile: Profile
+    pipeline: Pipeline
+    table: OptionTable
+    problem: Problem
+
+    @property
+    def gpus_per_stage(self) -> int:
+        return self.profile.metadata.gpus_per_stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Plan:
+    """The option of each operation, its index among those of the operation's key, and the bound on such plans."""
+
+    options: list[Option]
+    choices: tuple[int, ...]
+    makespan_s: float
+    bound_j: Callable[[float], float]
+
+
+def _prepared(profile: Profile, pipeline: Pipeline, schedule: Schedule) -> _Job:
     graph = build_graph(schedule, pipeline.p2p_time_s)
     table = measured_options(profile, {op.key for op in schedule.ops})
     problem = build_problem(schedule, graph, table, profile.metadata.wait_power_w, pipeline.fixed_time_s)
-    gpus_per_stage = profile.metadata.gpus_per_stage
-    max_clock = max_clock_baseline(problem, pipeline, gpus_per_stage)
-    baseline_s = problem.paths.makespan_s(max_clock_times_s(problem))
-    solved = solve_frontier(problem, baseline_s, points, effort, progress)
-    found = [
-        _point(problem, pipeline, solved, column, gpus_per_stage) for column in range(solved.choices.shape[1])
-    ]
+    return _Job(profile=profile, pipeline=pipeline, table=table, problem=problem)
+
+
+def _solved(job: _Job, points: int, effort: Effort, progress: Progress) -> Solved:
+    if points < FEWEST_POINTS:
+        raise RequestError(f"a frontier has at least {FEWEST_POINTS} points, not {points}; raise --points")
+    baseline_s = job.problem.paths.makespan_s(max_clock_times_s(job.problem))
+    return solve_frontier(job.problem, baseline_s, points, effort, progress)
+
+
+def _frontier(job: _Job, solved: Solved, limits: SwitchLimits | None, progress: Progress) -> Frontier:
+    problem, profile, schedule = job.problem, job.profile, job.problem.schedule
+    limited = None if limits is None else limit_plans(problem, solved, limits, progress)
+    if limited is None:
+        options, plans = [front.options for front in problem.fronts], _free_plans(problem, solved)
+    else:
+        options, plans = list(problem.measured), _limited_plans(problem, limited)
+    max_clock = max_clock_baseline(problem, job.pipeline, job.gpus_per_stage)
+    found = [_point(job, solved, plan) for plan in plans]
     return Frontier(
         profile_sha256=profile.sha256(),
         device_name=profile.metadata.device_name,
         device_kind=profile.metadata.device_kind,
         scope=profile.metadata.scope,
         wait_power_w=profile.metadata.wait_power_w,
-        clock_switch_latency_s=profile.metadata.clock_switch_latency_s,
-        gpus=schedule.stages * gpus_per_stage,
-        pipeline=pipeline,
+        gpus=schedule.stages * job.gpus_per_stage,
+        pipeline=job.pipeline,
         schedule=schedule,
-        options={key: problem.fronts[index].options for index, key in enumerate(sorted(table))},
+        options={key: options[index] for index, key in enumerate(sorted(job.table))},
         max_clock=max_clock,
-        single_clocks=single_clock_baselines(problem, gpus_per_stage),
+        single_clocks=single_clock_baselines(problem, job.gpus_per_stage),
         points=_named(_undominated(found), max_clock),
     )
 
 
-def _point(
-    problem: Problem, pipeline: Pipeline, solved: Solved, column: int, gpus_per_stage: int
-) -> FrontierPoint:
-    """Run one plan through the simulator and put the certified bound beside it."""
-    schedule, choices = problem.schedule, solved.choices[:, column].tolist()
-    options = [
-        problem.fronts[front].options[choice]
-        for front, choice in zip(problem.front_of.tolist(), choices, strict=True)
+def _free_plans(problem: Problem, solved: Solved) -> list[_Plan]:
+    """The plans as they were solved for."""
+    options = [problem.fronts[front].options for front in problem.front_of.tolist()]
+    return [
+        _plan(options, choices, makespan_s, solved.curve.bound_j)
+        for choices, makespan_s in zip(solved.choices.T.tolist(), solved.makespan_s.tolist(), strict=True)
     ]
-    time_s, energy_j = [one.time_s for one in options], [one.energy_j for one in options]
+
+
+def _limited_plans(problem: Problem, limited: Limited) -> list[_Plan]:
+    """Plans of clocks, which need not be on a front for their own sake, as options among all that were measured."""
+    options = [problem.measured[front] for front in problem.front_of.tolist()]
+    places = [
+        {option.sm_clock_mhz: place for place, option in enumerate(measured)} for measured in problem.measured
+    ]
+    fronts = problem.front_of.tolist()
+    found = []
+    for clocks, makespan_s in zip(limited.clocks_mhz.T.tolist(), limited.makespan_s.tolist(), strict=True):
+        choices = [places[front][clock] for front, clock in zip(fronts, clocks, strict=True)]
+        found.append(_plan(options, choices, makespan_s, limited.bound_j))
+    return found
+
+
+def _plan(
+    options: list[tuple[Option, ...]],
+    choices: list[int],
+    makespan_s: float,
+    bound_j: Callable[[float], float],
+) -> _Plan:
+    chosen = [of_op[choice] for of_op, choice in zip(options, choices, strict=True)]
+    return _Plan(options=chosen, choices=tuple(choices), makespan_s=makespan_s, bound_j=bound_j)
+
+
+def _point(job: _Job, solved: Solved, plan: _Plan) -> FrontierPoint:
+    """Run one plan through the simulator and put the certified bound beside it."""
+    problem, pipeline, gpus_per_stage = job.problem, job.pipeline, job.gpus_per_stage
+    schedule = problem.schedule
+    time_s, energy_j = [one.time_s for one in plan.options], [one.energy_j for one in plan.options]
     timeline = simulate(schedule, time_s, pipeline.p2p_time_s, pipeline.fixed_time_s)
     total_s = timeline.iteration_time_s
     makespan_s = total_s - pipeline.fixed_time_s
-    _check_agreement(makespan_s, float(solved.makespan_s[column]))
+    _check_agreement(makespan_s, plan.makespan_s)
     plan_j = iteration_energy_j(timeline, time_s, energy_j, problem.wait_power_w, schedule.stages)
-    bound_j = solved.curve.bound_j(makespan_s) + problem.static_power_w * pipeline.fixed_time_s
+    bound_j = plan.bound_j(makespan_s) + problem.static_power_w * pipeline.fixed_time_s
     if plan_j < bound_j * (1 - _AGREEMENT):
         raise SolverError(
             f"a plan of {plan_j} J lies below its proven bound of {bound_j} J: a defect of energyopt"
@@ -99,8 +195,8 @@ def _point(
         static_j=static_j * gpus_per_stage,
         average_power_w=plan_j * gpus_per_stage / total_s,
         marginal_power_w=-solved.curve.slope_w(makespan_s) * gpus_per_stage,
-        clock_switches=_clock_switches(schedule, [one.sm_clock_mhz for one in options]),
-        choices=tuple(choices),
+        clock_switches=_clock_switches(schedule, [one.sm_clock_mhz for one in plan.options]),
+        choices=plan.choices,
     )
 
 
@@ -130,11 +226,15 @@ def _undominated(points: list[FrontierPoint]) -> list[FrontierPoint]:
 
 
 def _named(points: list[FrontierPoint], max_clock: Baseline) -> tuple[FrontierPoint, ...]:
-    """Name the points that every frontier has; of those within the baseline's time the cheapest."""
+    """Name the points that every frontier has; of those within the baseline's time the cheapest.
+
+    None is within it where plans of few clock changes are all slower: clocks that each kind of operation has to
+    itself.
+    """
     in_time = [point for point in points if point.iteration_time_s <= max_clock.iteration_time_s]
     special = {
         "fastest": points[0],
-        "max_clock_time": in_time[-1],
+        "max_clock_time": in_time[-1] if in_time else None,
         "min_energy": points[-1],
         "best_edp": min(points, key=lambda one: one.energy_j * one.iteration_time_s),
     }

@@ -1,3 +1,13 @@
 """The relaxed planning problem (LP) and its exact counterpart (MILP), each written once per solver."""
 
-__all__ = ["cvxpy_lp", "cvxpy_milp", "highs", "incidence", "interface", "segments"]
+__all__ = [
+    "cvxpy_lp",
+    "cvxpy_milp",
+    "cvxpy_shared",
+    "highs",
+    "incidence",
+    "interface",
+    "segments",
+    "shared",
+    "shared_highs",
+]

@@ -7,10 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [
     "startup",
+    "hook_cost",
     "profile_sweep",
     "error_bars",
     "schedules",
     "real_profiles",
+    "measured_runs",
+    "measured_savings",
+    "switch_limits",
     "against_lowtime",
     "exact",
 ]

@@ -91,7 +91,8 @@ def test_the_set_of_options() -> None:
     code = r"""
 import re, io, contextlib
 from energyopt.cli.main import main
-commands = ("doctor", "profile", "merge", "import lowtime", "import zeus", "plan", "apply", "diff", "show")
+commands = ("doctor", "profile", "merge", "import lowtime", "import zeus", "plan", "apply")
+commands += ("verify", "calibrate", "diff", "show")
 for words in (one.split() for one in commands):
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
@@ -110,10 +111,13 @@ for words in (one.split() for one in commands):
         "import lowtime --allow-incomplete --energy-unit --gpu --help --json --output --power-limit-w "
         "--time-unit --wait-power-w --workload",
         "import zeus --gpu --help --output",
-        "plan --chunks --context-parallel --data-parallel --effort --fixed-time-s --help --json --microbatches "
-        "--output --p2p-time-s --pipeline --points --schedule --stages --tensor-parallel",
+        "plan --chunks --context-parallel --data-parallel --effort --fixed-time-s --help --json --max-switches "
+        "--microbatches --min-dwell-s --output --p2p-time-s --pipeline --points --schedule --stages "
+        "--switch-tradeoff --tensor-parallel",
         "apply --alternatives --deadline-s --energy-budget-j --format --help --json --max-slowdown --output "
         "--point --power-cap-w",
+        "verify --baseline --help --json --profile --schedule --skip --tolerance",
+        "calibrate --help --json --output --profile --schedule --skip --wait-power-w",
         "diff --allow --format --help --json --max-energy-increase --max-time-increase --output",
         "show --help --json --plot --timeline",
     ]

@@ -78,6 +78,9 @@ def test_a_pipeline_file_and_flags_that_override_it(
         (("--stages", 0, "--microbatches", 2), "--stages"),
         ((*SIZES, "--points", 3), "--points"),
         ((*SIZES, "--speed", 3), "--speed"),
+        ((*SIZES, "--max-switches", -1), "--max-switches needs a number of at least 0, not -1"),
+        ((*SIZES, "--min-dwell-s", "nan"), "--min-dwell-s needs a finite time of at least 0 s, not nan"),
+        ((*SIZES, "--min-dwell-s", "-0.5"), "--min-dwell-s needs a finite time of at least 0 s, not -0.5"),
     ],
 )
 def test_refusals_are_one_line_and_exit_2(
@@ -243,3 +246,57 @@ def test_an_interrupt_leaves_the_earlier_file(
     assert "Traceback" not in words
     assert target.read_bytes() == b"earlier"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.parquet", "profile.parquet"]
+
+
+def test_no_clock_changes(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One clock per stage: stage 0 at 1400 MHz and stage 1 at 1000 MHz would take 10.25 s, all at 1400 MHz 9 s."""
+    target = tmp_path / "f.parquet"
+    assert energyopt("plan", profile_file, "-o", target, *SIZES, "--max-switches", 0) == 0
+    frontier = read_frontier(target)
+    in_time = next(point for point in frontier.points if "max_clock_time" in point.names)
+    assert (in_time.iteration_time_s, in_time.energy_j) == (9.0, 4200.0)
+    assert all(point.clock_switches == 0 for point in frontier.points)
+    assert "a clock is kept" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "latency_s", "said", "switches"),
+    [
+        ((), 0.02, "a clock is kept for at least 0.02 s, the profile's clock switch latency\n", 2),
+        ((), 4.0, "a clock is kept for at least 4 s, the profile's clock switch latency\n", 0),
+        (("--min-dwell-s", 0), 4.0, "a clock is kept for at least 0 s, as asked for\n", 2),
+    ],
+)
+def test_a_clock_is_kept_for_as_long_as_a_change_takes(
+    energyopt: Energyopt,
+    small_profile: Profile,
+    tmp_path: Path,
+    words: tuple[object, ...],
+    latency_s: float,
+    said: str,
+    switches: int,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The free plan slows F1 and B0 of stage 0, from 1 s to 7 s: the 3 s from there to the next F1 are too few."""
+    source, target = tmp_path / "p.parquet", tmp_path / "f.parquet"
+    metadata = replace(small_profile.metadata, clock_switch_latency_s=latency_s)
+    write_profile(source, replace(small_profile, metadata=metadata))
+    assert energyopt("plan", source, "-o", target, *SIZES, *words) == 0
+    assert said in capfd.readouterr().err
+    point = next(one for one in read_frontier(target).points if "max_clock_time" in one.names)
+    assert point.clock_switches == switches
+
+
+def test_the_tradeoff_is_shown_beside_the_points(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ("plan", profile_file, "-o", tmp_path / "f.parquet", *SIZES, "--switch-tradeoff")
+    assert energyopt(*words) == 0
+    printed = capfd.readouterr().out
+    assert "clock changes at 1.05 x the max-clock time (2 GPUs)" in printed
+    assert "one clock per stage" in printed
+    assert energyopt(*words, "--json") == 0
+    found = json.loads(capfd.readouterr().out)
+    assert {point["slowdown"] for point in found["switch_tradeoff"]["points"]} == {1.0, 1.02, 1.05, 1.1}

@@ -1,0 +1,92 @@
+"""What every operation costs at every clock, so that neighbours can be asked to share one.
+
+Legend for array shapes: n operations as in `Schedule.ops`, C clocks, F fronts, S stages, W plans (columns). A plan
+is a column of clock indices; effective energy is energy - wait power x time, of one GPU per stage.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from energyopt.planner.arrays import Choices, Flags, Floats, Ints
+from energyopt.planner.problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)  # no slots: arrays that follow from the others are cached
+class ClockTable:
+    """Every measured option by its clock; infinite where a front was not measured at a clock.
+
+    clocks_mhz: [C] rising. first: [S + 1] where each stage's operations begin.
+    """
+
+    problem: Problem
+    clocks_mhz: Ints
+    time_FC: Floats  # noqa: N815 - carries its shape
+    effective_FC: Floats  # noqa: N815
+    first: Ints
+
+    @cached_property
+    def time_nC(self) -> Floats:  # noqa: N802
+        """Durations of every operation at every clock."""
+        return np.asarray(self.time_FC[self.problem.front_of])
+
+    @cached_property
+    def effective_nC(self) -> Floats:  # noqa: N802
+        """Effective energies of every operation at every clock."""
+        return np.asarray(self.effective_FC[self.problem.front_of])
+
+    @cached_property
+    def stage_of(self) -> Ints:
+        """The stage of every operation, [n]."""
+        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+
+    @cached_property
+    def follows(self) -> Flags:
+        """Whether each operation but the first follows the one before it on the same stage, [n - 1]."""
+        return np.asarray(self.stage_of[1:] == self.stage_of[:-1])
+
+    def time_s(self, plans: Choices) -> Floats:
+        """Durations under each plan, [n, W]."""
+        return self.time_FC[self.problem.front_of[:, None], plans]
+
+    def effective_j(self, plans: Choices) -> Floats:
+        """Effective energy of each plan, [W]."""
+        return np.asarray(self.effective_FC[self.problem.front_of[:, None], plans].sum(axis=0))
+
+    def changes(self, plans: Choices) -> Flags:
+        """Where an operation runs at another clock than the one before it on its stage, [n - 1, W]."""
+        return np.asarray((plans[1:] != plans[:-1]) & self.follows[:, None])
+
+    def switches(self, plans: Choices) -> Ints:
+        """Clock changes of each plan in an iteration, summed over stages, [W]."""
+        return np.asarray(self.changes(plans).sum(axis=0))
+
+    def of_options(self, choices: Ints) -> Choices:
+        """Choices of the fronts' options, [n, W], as clocks."""
+        plans = np.empty(choices.shape, dtype=np.int16)
+        for index, front in enumerate(self.problem.fronts):
+            ops = self.problem.front_of == index
+            clocks = np.array([option.sm_clock_mhz for option in front.options])
+            plans[ops] = np.searchsorted(self.clocks_mhz, clocks)[choices[ops]]
+        return plans
+
+
+def clock_table(problem: Problem) -> ClockTable:
+    """Lay the measured options of a problem out by clock."""
+    clocks = sorted({option.sm_clock_mhz for options in problem.measured for option in options})
+    place = {clock: index for index, clock in enumerate(clocks)}
+    time_FC, effective_FC = np.full((2, len(problem.measured), len(clocks)), np.inf)
+    for front, options in enumerate(problem.measured):
+        for option in options:
+            at = front, place[option.sm_clock_mhz]
+            time_FC[at] = option.time_s
+            effective_FC[at] = option.energy_j - problem.wait_power_w * option.time_s
+    lengths = [len(order) for order in problem.schedule.orders]
+    return ClockTable(
+        problem=problem,
+        clocks_mhz=np.array(clocks, dtype=np.int64),
+        time_FC=time_FC,
+        effective_FC=effective_FC,
+        first=np.concatenate(([0], np.cumsum(lengths))),
+    )

@@ -1,0 +1,98 @@
+"""Simple plans to begin the search with, and plans made to obey by joining runs.
+
+Legend: n operations as in `Schedule.ops`, G groups, C clocks, W plans (columns).
+"""
+
+import numpy as np
+
+from energyopt.planner.arrays import Choices, Flags, Floats, Ints
+from energyopt.planner.limits.clocks import ClockTable
+from energyopt.planner.limits.search import Referee, Task
+from energyopt.planner.limits.viterbi import priced_j
+
+_TIME_FACTORS = (0.3, 0.6, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0, 4.0, 1e6)
+_PACES = 256
+_CUTS = np.arange(1, 16) / 16  # shares of the microbatches at which two plans are joined
+_MOST_MENDED = 8
+_MOST_JOINS = 64  # runs of one plan that are joined with a neighbour
+
+
+def even_plans(table: ClockTable, group_of: Ints, common: Flags, price_w: Floats) -> Choices:
+    """One clock for each group, the cheapest at multiples of prices [n]; common [G, C] are the clocks it may have.
+
+    The last two are the fastest, and the highest clock.
+    """
+    found = []
+    for factor in _TIME_FACTORS:
+        cost_j = np.zeros(common.shape)
+        np.add.at(cost_j, group_of, priced_j(table, factor * price_w))
+        found.append(np.where(common, cost_j, np.inf).argmin(axis=1))
+    time_s = np.zeros(common.shape)
+    np.add.at(time_s, group_of, table.time_nC)
+    found.append(np.where(common, time_s, np.inf).argmin(axis=1))
+    found.append(common.shape[1] - 1 - common[:, ::-1].argmax(axis=1))
+    return np.stack([clocks[group_of] for clocks in found], axis=1).astype(np.int16)
+
+
+def paced_plans(table: ClockTable, group_of: Ints, common: Flags) -> Choices:
+    """One clock for each group, the cheapest that keeps a pace: the same most time for every group, [n, W].
+
+    Where groups are stages, the slowest of them sets the pace, and the others need not be faster.
+    """
+    time_s, effective_j = np.zeros((2, *common.shape))
+    np.add.at(time_s, group_of, table.time_nC)
+    np.add.at(effective_j, group_of, table.effective_nC)
+    time_s, effective_j = np.where(common, time_s, np.inf), np.where(common, effective_j, np.inf)
+    paces_s = np.unique(time_s[np.isfinite(time_s)])
+    paces_s = paces_s[paces_s >= time_s.min(axis=1).max()]
+    paces_s = paces_s[np.unique(np.linspace(0, len(paces_s) - 1, _PACES).round().astype(np.int64))]
+    found = [np.where(time_s <= pace_s, effective_j, np.inf).argmin(axis=1)[group_of] for pace_s in paces_s]
+    return np.stack(found, axis=1).astype(np.int16)
+
+
+def joined_plans(table: ClockTable, plan: Choices, others: Choices) -> Choices:
+    """A plan [n] for the first microbatches and one of the others [n, W] for the rest, and the other way round."""
+    microbatch = np.array([op.microbatch for op in table.problem.schedule.ops])[:, None]
+    found = [plan[:, None]]
+    for share in _CUTS:
+        early = microbatch < share * table.problem.schedule.microbatches
+        found.append(np.where(early, plan[:, None], others))
+        found.append(np.where(early, others, plan[:, None]))
+    return np.concatenate(found, axis=1)
+
+
+def mended(referee: Referee, task: Task, plans: Choices) -> Choices:
+    """Plans whose spans are too short, with short runs joined to a neighbour until they are not; few, [n, W]."""
+    if not referee.minds_dwell(task):
+        return plans[:, :0]
+    cheapest = np.argsort(referee.table.effective_j(plans), kind="stable")[:_MOST_MENDED]
+    return np.stack([_joined(referee, task, plan) for plan in plans[:, cheapest].T], axis=1)
+
+
+def _joined(referee: Referee, task: Task, plan: Choices) -> Choices:
+    """Join the run of least time with the neighbour whose clock is higher, again and again."""
+    table = referee.table
+    for _ in range(_MOST_JOINS):
+        if referee.dwell_s(plan[:, None])[0] >= task.limits.min_dwell_s:
+            break
+        breaks = (plan[1:] != plan[:-1]) | ~table.follows
+        run_of = np.concatenate(([0], np.cumsum(breaks)))
+        busy_s = np.bincount(run_of, table.time_nC[np.arange(len(plan)), plan])
+        stage_runs = np.bincount(table.stage_of[np.flatnonzero(np.diff(run_of, prepend=-1))])
+        alone = stage_runs[table.stage_of[np.searchsorted(run_of, np.arange(len(busy_s)))]] == 1
+        shortest = int(np.where(alone, np.inf, busy_s).argmin())
+        plan = _with_neighbours_clock(table, plan, run_of == shortest)
+    return plan
+
+
+def _with_neighbours_clock(table: ClockTable, plan: Choices, run: Flags) -> Choices:
+    inside = np.flatnonzero(run)
+    first, last = int(inside[0]), int(inside[-1])
+    sides = [first - 1] if first and table.follows[first - 1] else []
+    sides += [last + 1] if last + 1 < len(plan) and table.follows[last] else []
+    measured = [plan[side] for side in sides if np.isfinite(table.time_nC[inside, plan[side]]).all()]
+    if not measured:
+        return plan
+    joined = plan.copy()
+    joined[inside] = max(measured)
+    return joined

@@ -1,0 +1,149 @@
+"""Frontiers under limits: counted and timed by our own loops, the best there is if tiny, untouched where met."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from energyopt.planner.frontier import plan_frontier
+from energyopt.planner.limits.rules import SwitchLimits
+from energyopt.planner.simulation import simulate
+from energyopt.schemas.errors import RequestError
+from energyopt.schemas.frontier import Frontier, FrontierPoint
+
+
+def _clocks(frontier: Frontier, point: FrontierPoint) -> list[list[int]]:
+    """The clock of every operation, stage by stage."""
+    choices = iter(point.choices)
+    return [
+        [frontier.options[op.key][next(choices)].sm_clock_mhz for op in order]
+        for order in frontier.schedule.orders
+    ]
+
+
+def _switches(frontier: Frontier, point: FrontierPoint) -> int:
+    return sum(one != other for stage in _clocks(frontier, point) for one, other in pairwise(stage))
+
+
+def _shortest_dwell_s(frontier: Frontier, point: FrontierPoint) -> float:
+    """Two iterations in a row, stage by stage: the time between changes after the first one."""
+    ops = frontier.schedule.ops
+    time_s = [frontier.options[op.key][choice].time_s for op, choice in zip(ops, point.choices, strict=True)]
+    timeline = simulate(
+        frontier.schedule, time_s, frontier.pipeline.p2p_time_s, frontier.pipeline.fixed_time_s
+    )
+    starts, shortest_s = iter(timeline.start_s), float("inf")
+    for clocks in _clocks(frontier, point):
+        start_s = [next(starts) for _ in clocks]
+        twice = [
+            (s + turn * timeline.iteration_time_s, c)
+            for turn in range(3)
+            for s, c in zip(start_s, clocks, strict=True)
+        ]
+        changes = [later for (_, before), (later, after) in pairwise(twice) if before != after]
+        shortest_s = min([shortest_s, *(b - a for a, b in pairwise(changes))])
+    return shortest_s
+
+
+@pytest.fixture(scope="module")
+def job(random_job: Callable[..., Any]) -> Any:
+    return random_job(5, most=10, stages=3, microbatches=4)
+
+
+@pytest.fixture(scope="module")
+def free(job: Any) -> Frontier:
+    return plan_frontier(*job, points=4)
+
+
+@pytest.mark.parametrize("limit", [0, 4, 9])
+def test_plans_obey_and_lie_above_their_bounds(job: Any, free: Frontier, limit: int) -> None:
+    frontier = plan_frontier(*job, points=4, limits=SwitchLimits(max_switches=limit))
+    assert len(frontier.points) >= 3
+    for point in frontier.points:
+        assert _switches(frontier, point) == point.clock_switches <= limit
+        assert 0 <= point.gap <= 0.06
+    names = {name for point in frontier.points for name in point.names}
+    assert names == {"fastest", "max_clock_time", "min_energy", "best_edp"}
+    in_time = next(point for point in frontier.points if "max_clock_time" in point.names)
+    free_in_time = next(point for point in free.points if "max_clock_time" in point.names)
+    assert in_time.energy_j >= free_in_time.lower_bound_j
+
+
+@pytest.mark.parametrize("dwell_s", [2.5, 6.0])
+def test_clocks_are_kept_for_as_long_as_asked(job: Any, dwell_s: float) -> None:
+    frontier = plan_frontier(*job, points=4, limits=SwitchLimits(min_dwell_s=dwell_s))
+    for point in frontier.points:
+        assert _shortest_dwell_s(frontier, point) >= dwell_s * (1 - 1e-9)
+        assert point.energy_j >= point.lower_bound_j * (1 - 1e-9)
+    assert any(point.clock_switches > 0 for point in frontier.points)
+
+
+def test_a_dwell_beyond_the_iteration_leaves_one_clock_per_stage(job: Any) -> None:
+    frontier = plan_frontier(*job, points=4, limits=SwitchLimits(min_dwell_s=1000.0))
+    assert all(point.clock_switches == 0 for point in frontier.points)
+
+
+@pytest.mark.parametrize(
+    "limits", [SwitchLimits(), SwitchLimits(max_switches=10**6), SwitchLimits(min_dwell_s=0.01)]
+)
+def test_limits_that_are_met_change_nothing(job: Any, free: Frontier, limits: SwitchLimits) -> None:
+    assert plan_frontier(*job, points=4, limits=limits) == free
+
+
+def test_the_same_limits_give_the_same_plans(job: Any) -> None:
+    limits = SwitchLimits(max_switches=6, min_dwell_s=1.5)
+    assert plan_frontier(*job, points=4, limits=limits) == plan_frontier(*job, points=4, limits=limits)
+
+
+@pytest.mark.parametrize("settings", [{"stages": 2, "microbatches": 2}, {"stages": 3, "microbatches": 1}])
+@pytest.mark.parametrize("limit", [0, 1])
+def test_tiny_jobs_get_the_best_plan_there_is(
+    settings: dict[str, Any],
+    limit: int,
+    random_job: Callable[..., Any],
+    make_table: Callable[..., Any],
+    every_plan: Callable[..., Any],
+) -> None:
+    for seed in range(2):
+        job = random_job(seed, most=3, **settings)
+        table = make_table(job)
+        frontier = plan_frontier(*job, limits=SwitchLimits(max_switches=limit))
+        plans = [plan for plan in every_plan(job, table) if plan.switches <= limit]
+        static_w = table.problem.static_power_w
+        for point in frontier.points:
+            in_time = [p for p in plans if p.makespan_s <= point.iteration_time_s * (1 + 1e-9)]
+            best_j = min(p.effective_j + static_w * p.makespan_s for p in in_time)
+            least_j = min(p.effective_j for p in in_time) + static_w * point.iteration_time_s
+            assert point.energy_j == pytest.approx(best_j, rel=1e-9)
+            assert point.lower_bound_j <= least_j * (1 + 1e-9)
+
+
+def test_a_limit_that_no_plan_can_meet(
+    random_job: Callable[..., Any], make_profile: Callable[..., Any]
+) -> None:
+    """Forward and backward were measured at different clocks: F F B B and F B F B need 1 + 3 changes."""
+    job = random_job(0, most=1)
+    clock = {"forward": 1000, "backward": 1100}
+    rows = [(r.stage, r.chunk, r.op, clock[r.op], r.time_s, r.energy_j) for r in job.profile.rows]
+    profile = make_profile(rows)
+    with pytest.raises(
+        RequestError, match="no plan makes do with 3 clock changes an iteration: 4 are needed"
+    ):
+        plan_frontier(profile, job.pipeline, job.schedule, limits=SwitchLimits(max_switches=3))
+    frontier = plan_frontier(profile, job.pipeline, job.schedule, limits=SwitchLimits(max_switches=4))
+    assert [point.clock_switches for point in frontier.points] == [4]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"max_switches": -1}, "--max-switches needs a number of at least 0, not -1"),
+        ({"min_dwell_s": float("nan")}, "--min-dwell-s needs a finite time of at least 0 s, not nan"),
+        ({"min_dwell_s": -0.1}, "not -0.1"),
+        ({"min_dwell_s": float("inf")}, "not inf"),
+    ],
+)
+def test_limits_that_are_none(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        SwitchLimits(**wrong)
