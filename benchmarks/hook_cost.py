@@ -3,8 +3,8 @@
 All sides are hooked into the same operations, in turn first, so that all meet the same machine: ours (`begin` and
 `end` of a session, whose helper sets the clocks of a fake board through the real NVML bindings), the pattern of
 Zeus' PipelineFrequencyOptimizer (`zeus_pattern`), and a call that does nothing. Every operation asks for another
-clock than the one before. With work between the hooks, their code and data have left the caches, which even an empty
-call shows.
+clock than the one before. With work between the hooks, their code and data have left the caches, which even an
+empty call shows.
 """
 
 import importlib.util

@@ -21,7 +21,19 @@ from energyopt.schemas.errors import EnergyoptError
 DEFECT = 3
 INTERRUPTED = 130
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-COMMANDS = ("doctor", "profile", "merge", "import_", "plan", "apply", "run", "verify", "calibrate", "diff", "show")
+COMMANDS = (
+    "doctor",
+    "profile",
+    "merge",
+    "import_",
+    "plan",
+    "apply",
+    "run",
+    "verify",
+    "calibrate",
+    "diff",
+    "show",
+)
 
 app = typer.Typer(
     name="energyopt",

@@ -171,7 +171,7 @@ def _solve(
 ) -> tuple["Frontier", "Tradeoff | None"]:
     from energyopt.cli.progress import reporting
     from energyopt.planner.frontier import plan_and_weigh, plan_frontier
-    from energyopt.planner.job import build_job, unused_kinds
+    from energyopt.planner.job import build_job, calibrated_otherwise, unused_kinds
     from energyopt.planner.solve import Effort
     from energyopt.schemas.profile import read_profile
 
@@ -180,6 +180,8 @@ def _solve(
     job, schedule = build_job(settings, profile)
     for kind in unused_kinds(profile, schedule):
         output.warn(f"{profile_file}: rows of {kind} are not used, since {schedule.name} never runs one")
+    if (difference := calibrated_otherwise(profile, job)) is not None:
+        output.warn(f"{profile_file}: {difference}")
     _warn_of_wait_power(profile_file, profile)
     with reporting() as progress:
         planner = plan_and_weigh if wishes.tradeoff else plan_frontier

@@ -92,6 +92,17 @@ def _fitted_times(profile: Profile) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def calibrated_otherwise(profile: Profile, pipeline: Pipeline) -> str | None:
+    """In what the runs that a profile was calibrated with differ from a job, or None: its fixed time is theirs."""
+    for name in ("stages", "microbatches", "schedule"):
+        found, wanted = profile.metadata.measurement.get(f"calibrated_{name}"), getattr(pipeline, name)
+        if found is not None and found != wanted:
+            return (
+                f"calibrated with runs of {name} {found}, planned for {wanted}: its fixed time may be another"
+            )
+    return None
+
+
 def _from_settings(settings: dict[str, Any], profile: Profile) -> Pipeline:
     stages = settings.get("stages") or _stages_of(profile)
     if stages is None:

@@ -83,6 +83,7 @@ class Frontier:
     """A frontier in memory; `single_clocks` holds every clock that the whole job could run at.
 
     clock_switch_latency_s: how long a clock takes to land on this GPU; None where nobody measured it.
+    max_switches, min_dwell_s: the limits on clock changes that all plans obey; None and 0 for no limits.
     """
 
     profile_sha256: str
@@ -91,6 +92,8 @@ class Frontier:
     scope: str
     wait_power_w: float
     clock_switch_latency_s: float | None = None
+    max_switches: int | None = None
+    min_dwell_s: float = 0.0
     gpus: int
     pipeline: Pipeline
     schedule: Schedule
@@ -132,6 +135,7 @@ def read_frontier(path: Path) -> Frontier:
         header.field("options").fail("two entries for one stage, chunk and op")
     baselines = header.field("baselines")
     latency = header.field("device").optional("clock_switch_latency_s")
+    switches, dwell = header.optional("max_switches"), header.optional("min_dwell_s")
     return Frontier(
         profile_sha256=header.field("profile").field("sha256").text(),
         device_name=header.field("device").field("name").text(),
@@ -139,6 +143,8 @@ def read_frontier(path: Path) -> Frontier:
         scope=header.field("device").field("scope").text(),
         wait_power_w=header.field("device").field("wait_power_w").number(minimum=0.0),
         clock_switch_latency_s=None if latency is None else latency.number(minimum=0.0),
+        max_switches=None if switches is None else switches.integer(minimum=0),
+        min_dwell_s=0.0 if dwell is None else dwell.number(minimum=0.0),
         gpus=header.field("gpus").integer(minimum=1),
         pipeline=pipeline_from_json(header.field("pipeline")),
         schedule=schedule,
@@ -165,6 +171,8 @@ def shared_to_json(frontier: Frontier) -> dict[str, Any]:
             "clock_switch_latency_s": frontier.clock_switch_latency_s,
         },
         "gpus": frontier.gpus,
+        "max_switches": frontier.max_switches,
+        "min_dwell_s": frontier.min_dwell_s,
         "pipeline": frontier.pipeline.to_json(),
         "schedule": {
             "name": schedule.name,

@@ -56,6 +56,8 @@ def _header(frontier: "Frontier") -> Table:
         ("profile", frontier.profile_sha256),
         *((name, str(value)) for name, value in job.to_json().items()),
         ("operations", str(len(frontier.schedule.ops))),
+        ("most clock changes", MISSING if frontier.max_switches is None else str(frontier.max_switches)),
+        ("a clock is kept for at least, s", number(frontier.min_dwell_s, "s")),
     )
     return Table(title="frontier", columns=("", "value"), rows=rows)
 

@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 
 from energyopt.planner.frontier import plan_frontier
+from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.schedules.torch_csv import read_torch_csv
+from energyopt.planner.selection import by_name, to_plan
 from energyopt.schemas.errors import ProfileError, RequestError
-from energyopt.schemas.frontier import Frontier, write_frontier
+from energyopt.schemas.frontier import Frontier, read_frontier, write_frontier
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline
+from energyopt.schemas.plan import read_plan, write_plan
 from energyopt.schemas.profile import Profile, write_profile
 
 NAMES = ["best_edp", "fastest", "max_clock_time", "min_energy"]
@@ -216,7 +219,8 @@ def test_hash_seeds_do_not_matter(random_job: Callable[..., Any], tmp_path: Path
         "from energyopt.planner.schedules.registry import build_schedule\n"
         "from energyopt.schemas.frontier import write_frontier\n"
         "from energyopt.schemas.pipeline import Pipeline\n"
-        "from energyopt.schemas.profile import read_profile\n"
+        "from energyopt.schemas.plan import read_plan, write_plan
+from energyopt.schemas.profile import read_profile\n"
         "pipeline = Pipeline(stages=2, microbatches=3)\n"
         "frontier = plan_frontier(read_profile(Path(sys.argv[1])), pipeline, build_schedule(pipeline))\n"
         "write_frontier(Path(sys.argv[2]), frontier)\n"
@@ -247,3 +251,17 @@ def test_units_do_not_matter(
         assert math.isclose(other.energy_j, one.energy_j * energies, rel_tol=1e-9)
         assert math.isclose(other.iteration_time_s, one.iteration_time_s * times, rel_tol=1e-9)
         assert math.isclose(other.lower_bound_j, one.lower_bound_j * energies, rel_tol=1e-9)
+
+
+def test_what_plans_were_limited_to_goes_into_the_file_and_the_latency_into_the_plan(
+    random_job: Callable[..., Any], tmp_path: Path
+) -> None:
+    job = random_job(3, stages=3, microbatches=4)
+    profile = replace(job.profile, metadata=replace(job.profile.metadata, clock_switch_latency_s=0.02))
+    limits = SwitchLimits(max_switches=7, min_dwell_s=1e-6)
+    write_frontier(tmp_path / "f.parquet", plan_frontier(profile, *job[1:], limits=limits))
+    found = read_frontier(tmp_path / "f.parquet")
+    assert (found.max_switches, found.min_dwell_s, found.clock_switch_latency_s) == (7, 1e-6, 0.02)
+    assert all(point.clock_switches <= 7 for point in found.points)
+    write_plan(tmp_path / "p.json", to_plan(found, by_name(found, "min_energy")))
+    assert read_plan(tmp_path / "p.json").clock_switch_latency_s == 0.02

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from energyopt.planner.job import build_job, merged_settings, schedule_of, unused_kinds
+from energyopt.planner.job import build_job, calibrated_otherwise, merged_settings, schedule_of, unused_kinds
 from energyopt.schemas.errors import EnergyoptError, ProfileError, RequestError, ScheduleError
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline
@@ -115,3 +116,18 @@ def test_a_profile_of_another_context_degree_is_refused(staged: Profile) -> None
     with pytest.raises(ProfileError, match="give --context-parallel 2"):
         build_job({"microbatches": 3, "context_parallel": 1}, profile)
     assert build_job({"microbatches": 3}, profile)[0].context_parallel == 2
+
+
+@pytest.mark.parametrize(("name", "value"), [("microbatches", 96), ("schedule", "gpipe"), ("stages", 4)])
+def test_a_profile_calibrated_with_another_job_is_told(name: str, value: Any, staged: Profile) -> None:
+    own, _ = build_job({"microbatches": 3}, staged)
+    told = {f"calibrated_{field}": getattr(own, field) for field in ("microbatches", "schedule", "stages")}
+    same = replace(staged, metadata=replace(staged.metadata, measurement=told))
+    assert calibrated_otherwise(staged, own) is None
+    assert calibrated_otherwise(same, own) is None
+    other = replace(
+        staged, metadata=replace(staged.metadata, measurement=told | {f"calibrated_{name}": value})
+    )
+    text = calibrated_otherwise(other, own)
+    assert text is not None
+    assert f"{name} {value}" in text
