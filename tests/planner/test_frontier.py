@@ -219,8 +219,7 @@ def test_hash_seeds_do_not_matter(random_job: Callable[..., Any], tmp_path: Path
         "from energyopt.planner.schedules.registry import build_schedule\n"
         "from energyopt.schemas.frontier import write_frontier\n"
         "from energyopt.schemas.pipeline import Pipeline\n"
-        "from energyopt.schemas.plan import read_plan, write_plan
-from energyopt.schemas.profile import read_profile\n"
+        "from energyopt.schemas.profile import read_profile\n"
         "pipeline = Pipeline(stages=2, microbatches=3)\n"
         "frontier = plan_frontier(read_profile(Path(sys.argv[1])), pipeline, build_schedule(pipeline))\n"
         "write_frontier(Path(sys.argv[2]), frontier)\n"
