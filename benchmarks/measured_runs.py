@@ -2,9 +2,12 @@
 
 A third is every third plan, by number; all three are shown. The others are predicted by `energyopt verify
 --profile` from the clocks in their plan files and the calibrated profile, and compared with the mean of their
-iterations that did not stall. Nothing of their own is used. `own times` is the easier variant: the same fixed and
-P2P time over the operations' times that were measured under the plan itself, which shows how much of the error is
-the run's own noise. `outside` counts plans that `verify` refuses: they run far from any clock of the fitted third.
+iterations that did not stall. Nothing of their own is used. `own times` is the easier variant: the same fixed
+and P2P time over the operations' times that were measured under the plan itself, which shows how much of the
+error is the run's own noise, that no prediction from clocks can undercut. `outside` counts plans that `verify`
+refuses since they run far from any clock of the fitted third. The wait power of the A100-80GB-PCIe is not known
+from elsewhere: the first workload on a board must tell it, and what the same third of it says is given to the
+next. Any other refusal is an error. Each workload is judged by itself.
 """
 
 import io
@@ -27,7 +30,9 @@ from energyopt.schemas.profile import read_profile
 THIRDS = 3
 ASKED_TIME = (0.002, 0.015)  # median and largest
 ASKED_ENERGY = 0.004  # median, of single GPUs
-WAIT_POWER_W = {"A100-80GB-PCIe": 83.64, "A40-48GB": 70.38, "made up": 60.0}  # by the data's authors
+WAIT_POWER_W = {"A40-48GB": 70.38, "made up": 60.0}  # by the data's authors
+SKIP = ("--skip", "0")  # the data's authors have left the warm-up out
+OUTSIDE = "far from any row of the profile"
 
 COLUMNS = (
     "workload", "third", "fitted", "predicted", "outside", "time: median %", "max %", "own times: median %",
@@ -59,15 +64,17 @@ class Errors:
 
 
 def run(settings: Settings) -> Table:
-    rows, every = [], Errors()
+    rows, waits = [], dict(WAIT_POWER_W)
     with TemporaryDirectory() as folder:
         for job in measured_jobs(settings):
-            files = write_runs(job, Path(folder))
+            files, every = write_runs(job, Path(folder)), Errors()
             for third in range(THIRDS):
-                errors = measure(job, files, third, Path(folder))
+                wait_w = waits.get(job.gpu, waits.get(f"{job.gpu}, {third}"))
+                errors, fitted_w = measure(job, files, third, Path(folder), wait_w)
+                waits.setdefault(f"{job.gpu}, {third}", fitted_w)
                 every.add(errors)
                 rows.append(_row(job.name, f"{third + 1} of {THIRDS}", errors, judged=False))
-    rows.append(_row("all", "all", every, judged=True))
+            rows.append(_row(job.name, "all", every, judged=True))
     return Table(
         title="predicting measured runs from their clocks and a third of the others; 1F1B, one GPU per stage",
         columns=COLUMNS,
@@ -75,26 +82,30 @@ def run(settings: Settings) -> Table:
     )
 
 
-def measure(job: MeasuredJob, files: Sequence[RunFiles], third: int, folder: Path) -> Errors:
-    """Fit to one third and predict the rest, through the command line."""
+def measure(
+    job: MeasuredJob, files: Sequence[RunFiles], third: int, folder: Path, wait_w: float | None
+) -> tuple[Errors, float]:
+    """Fit to one third and predict the rest, through the command line; also the fitted wait power, W."""
     profile = folder / f"{job.name}.{third}.profile.parquet"
     fitted = [one for one in files if one.number % THIRDS == third]
-    wait = WAIT_POWER_W.get(job.gpu)
-    known = [] if wait is None else ["--wait-power-w", str(wait)]
-    code, _ = command("calibrate", *(str(one.telemetry) for one in fitted), "-o", str(profile), *known)
+    known = [] if wait_w is None else ["--wait-power-w", str(wait_w)]
+    runs = [str(one.telemetry) for one in fitted]
+    code, _, words = command("calibrate", *runs, "-o", str(profile), *SKIP, *known)
     if code:
-        raise CommandError(f"calibrate {job.name}, third {third + 1}: exit code {code}")
+        raise CommandError(f"calibrate {job.name}, third {third + 1}: exit code {code}, {words}")
     errors = Errors(fitted=len(fitted))
     meta = read_profile(profile).metadata
     for one in files:
         if one.number % THIRDS == third:
             continue
-        code, found = command(
-            "verify", str(one.plan), str(one.telemetry), "--profile", str(profile), "--json"
+        code, found, words = command(
+            "verify", str(one.plan), str(one.telemetry), "--profile", str(profile), *SKIP, "--json"
         )
-        if code == 2:
+        if code == 2 and OUTSIDE in words:
             errors.outside += 1
             continue
+        if code > 1:
+            raise CommandError(f"verify {job.name}, plan {one.number}: exit code {code}, {words}")
         section = found["sections"][0]
         errors.time.append(abs(section["time"]["deviation"]["value"]))
         errors.energy += [abs(stage["energy"]["deviation"]["value"]) for stage in section["stages"]]
@@ -102,15 +113,16 @@ def measure(job: MeasuredJob, files: Sequence[RunFiles], third: int, folder: Pat
             job.schedule, job.time_s[one.number].tolist(), meta.p2p_time_s or 0.0, meta.fixed_time_s or 0.0
         )
         errors.own.append(abs(section["time"]["measured"]["mean"] / own.iteration_time_s - 1))
-    return errors
+    return errors, meta.wait_power_w
 
 
-def command(*words: str) -> tuple[int, Any]:
-    """Run a command of energyopt in this process; its exit code, and what it printed where that is JSON."""
-    printed = io.StringIO()
-    with redirect_stdout(printed), redirect_stderr(io.StringIO()):
+def command(*words: str) -> tuple[int, Any, str]:
+    """Run a command of energyopt in this process; its exit code, what it printed if that is JSON, what it said."""
+    printed, said = io.StringIO(), io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(said):
         code = main(list(words))
-    return code, json.loads(printed.getvalue()) if "--json" in words and code < 2 else None
+    found = json.loads(printed.getvalue()) if "--json" in words and code < 2 else None
+    return code, found, said.getvalue().strip()
 
 
 def _row(name: str, third: str, errors: Errors, *, judged: bool) -> tuple[str, ...]:
@@ -130,13 +142,15 @@ def _row(name: str, third: str, errors: Errors, *, judged: bool) -> tuple[str, .
 
 
 def _verdict(errors: Errors) -> str:
+    floor = f"own times {100 * median(errors.own):.3f}"
     missed = {
-        "median time": median(errors.time) > ASKED_TIME[0],
+        f"median time ({floor})": median(errors.time) > ASKED_TIME[0],
         "largest time": max(errors.time) > ASKED_TIME[1],
         "median energy": median(errors.energy) > ASKED_ENERGY,
     }
     names = [name for name, short in missed.items() if short]
-    return f"{SHORT}: {', '.join(names)}" if names else "ok"
+    outside = f"; {errors.outside} of {errors.outside + len(errors.time)} outside" if errors.outside else ""
+    return (f"{SHORT}: {', '.join(names)}" if names else "ok") + outside
 
 
 BENCHMARK = Benchmark(

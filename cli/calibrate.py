@@ -16,7 +16,9 @@ HELP = """Fit a profile to training runs: what they took and drew, predicted fro
 Fitted are the fixed time of an iteration, the time of a transfer between two stages, the time and the energy of
 each operation over clocks, and the wait power. With --profile its rows are corrected; without, rows are made from
 the runs alone, at the clocks that they ran at. Several runs of different plans tell more than one; what they cannot
-tell is kept as it was, and said. `plan` takes the fitted times unless its flags say otherwise.
+tell is kept as it was, and said; the interval of the fixed time then holds what the P2P time may hide in it. Runs
+count by their iterations, of which the first recorded one is left out (--skip). `plan` takes the fitted times
+unless its flags say otherwise.
 """
 
 _Telemetry = Annotated[
@@ -33,7 +35,7 @@ _Schedule = Annotated[
     typer.Option("--schedule", metavar="CSV", help="The schedule's file, where it came from one."),
 ]
 _Skip = Annotated[
-    int, typer.Option("--skip", min=0, help="First recorded iterations of each run to leave out.")
+    int, typer.Option("--skip", min=0, help="First recorded iterations of each run to leave out: warm-up.")
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print what was fitted as JSON.")]
 
@@ -50,7 +52,7 @@ def calibrate(
     profile: _Profile = None,
     wait_power_w: _WaitPower = None,
     schedule: _Schedule = None,
-    skip: _Skip = 0,
+    skip: _Skip = 1,
     as_json: _Json = False,
 ) -> int:
     """Fit a profile to runs, write it, and print what was fitted with its intervals and residuals."""
@@ -86,7 +88,7 @@ def _print(found: "Calibration", as_json: bool) -> None:
 
     for note in found.notes:
         output.say(f"note: {note}")
-    for index, table in enumerate(calibration_tables(found)):
-        if index:
-            output.data("")
+    output.data("\n".join(found.scope))
+    for table in calibration_tables(found):
+        output.data("")
         output.table(table.columns, table.rows, table.title)

@@ -1,12 +1,14 @@
 """`energyopt run`: a training command with the shim in each of its Python processes."""
 
+import errno
+import math
 import os
 import shutil
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -95,24 +97,21 @@ def run(
     where something does not fit says so once, and trains on without the plan.
     """
     from energyopt.applier.devices.site_lock import parse_site_lock
-    from energyopt.applier.runtime.settings import Mode, Settings
-    from energyopt.schemas.plan import read_plan
+    from energyopt.applier.runtime.settings import Mode, Settings, training_device
 
-    loaded = read_plan(plan)
+    _check_plan(plan, slowdown)
     parse_site_lock(site_lock_mhz)
+    if switch_latency_s is not None and not math.isfinite(switch_latency_s):
+        raise RequestError(f"--switch-latency-s is {switch_latency_s}; it takes a number of seconds")
     program = shutil.which(command[0])
     if program is None:
         raise RequestError(f"cannot run {command[0]}: no such program")
-    if slowdown > 1.0 and not loaded.alternatives:
-        raise RequestError(
-            f"{plan} has no alternatives to slow down to; write it with energyopt apply --alternatives"
-        )
     settings = Settings(
         plan=plan,
         mode=Mode(mode),
         telemetry=telemetry,
         sample_every=sample_every,
-        device=device,
+        device=training_device(device, "--device"),
         slowdown=slowdown,
         slowdown_file=slowdown_file,
         site_lock_mhz=site_lock_mhz,
@@ -122,7 +121,28 @@ def run(
         f"energyopt: {'applies' if mode is RunMode.APPLY else 'observes'} {plan} in: {' '.join(command)}"
     )
     sys.stdout.flush()
-    os.execve(program, command, environment_for(settings.to_environment(), os.environ))
+    _become(program, command, environment_for(settings.to_environment(), os.environ))
+
+
+def _check_plan(plan: Path, slowdown: float) -> None:
+    from energyopt.schemas.plan import read_plan
+
+    loaded = read_plan(plan)
+    if not math.isfinite(slowdown):
+        raise RequestError(f"--slowdown is {slowdown}; it takes a number of at least 1, such as 1.1")
+    if slowdown > 1.0 and not loaded.alternatives:
+        raise RequestError(
+            f"{plan} has no alternatives to slow down to; write it with energyopt apply --alternatives"
+        )
+
+
+def _become(program: str, command: list[str], environment: dict[str, str]) -> NoReturn:
+    """Let the command take this process's place."""
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        advice = "; a script needs a first line such as #!/bin/sh" if error.errno == errno.ENOEXEC else ""
+        raise RequestError(f"cannot run {program}: {error.strerror}{advice}") from error
 
 
 def environment_for(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -131,17 +151,9 @@ def environment_for(settings: Mapping[str, str], environment: Mapping[str, str])
     Settings of an outer run are not kept: what is not asked for now is not wanted.
     """
     from energyopt.applier.launch import inject
+    from energyopt.applier.runtime.settings import VARIABLES
 
     folder = str(Path(next(iter(inject.__path__))).resolve())
     earlier = environment.get("PYTHONPATH")
-    kept = {name: value for name, value in environment.items() if name not in _OWN}
+    kept = {name: value for name, value in environment.items() if name not in VARIABLES.values()}
     return kept | dict(settings) | {"PYTHONPATH": os.pathsep.join(filter(None, (folder, earlier)))}
-
-
-_OWN = frozenset(
-    f"ENERGYOPT_{name}"
-    for name in (
-        *("PLAN", "MODE", "TELEMETRY", "SAMPLE_EVERY", "DEVICE", "SLOWDOWN", "SLOWDOWN_FILE"),
-        *("SITE_LOCK_MHZ", "SWITCH_LATENCY_S"),
-    )
-)

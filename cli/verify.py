@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 HELP = """Compare what a plan promised with what a run of it measured; exit with 1 where they differ.
 
 Iteration time and energy are judged by the whole 95 % interval of the measured mean, in either direction:
-within the tolerance, beyond it, or cannot tell, where the interval reaches across the limit. Iterations are
-correlated; the interval takes their lag-1 autocorrelation into account. Iterations longer than 1.05 times the
-median are stalls, which no plan predicts: they are named and kept out of that comparison, and count in the saving.
-The saving is measured only against a --baseline run.
+within the tolerance, beyond it, or cannot tell, where the interval reaches across the limit, there is none, or a
+stage's energy was not read (--time-only leaves the energy out). Iterations are correlated; the interval takes their
+lag-1 autocorrelation into account. Iterations longer than 1.05 times the median are stalls, which no plan predicts:
+they are named and kept out of that comparison, and count in the saving; where more than 10 % stall, nothing can be
+told. Alternatives of the plan are judged from 8 iterations on. The first recorded iteration of every run is left
+out (--skip). The saving is measured only against --baseline runs; with two or more its interval holds what runs of
+one job differ by.
 
 Exit codes: 0 within, 1 beyond or cannot tell, 2 the files cannot be compared.
 """
@@ -29,9 +32,11 @@ Exit codes: 0 within, 1 beyond or cannot tell, 2 the files cannot be compared.
 _Plan = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan file that ran.")]
 _Telemetry = Annotated[Path, typer.Argument(metavar="TELEMETRY", help="telemetry.parquet of the run.")]
 _Baseline = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
-        "--baseline", metavar="TELEMETRY", help="A run of the same job without the plan, for the saving."
+        "--baseline",
+        metavar="TELEMETRY",
+        help="A run of the same job without the plan, for the saving; give several if you can.",
     ),
 ]
 _Profile = Annotated[
@@ -45,7 +50,10 @@ _Schedule = Annotated[
     typer.Option("--schedule", metavar="CSV", help="The schedule's file, where --profile needs it."),
 ]
 _Tolerance = Annotated[str, typer.Option("--tolerance", metavar="SHARE", help="Such as 2% or 0.5%.")]
-_Skip = Annotated[int, typer.Option("--skip", min=0, help="First recorded iterations to leave out.")]
+_Skip = Annotated[
+    int, typer.Option("--skip", min=0, help="First recorded iterations of each run to leave out: warm-up.")
+]
+_TimeOnly = Annotated[bool, typer.Option("--time-only", help="Judge the time alone, not the energy.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything as one JSON object.")]
 
 
@@ -62,7 +70,8 @@ def verify(
     profile: _Profile = None,
     schedule: _Schedule = None,
     tolerance: _Tolerance = "2%",
-    skip: _Skip = 0,
+    skip: _Skip = 1,
+    time_only: _TimeOnly = False,
     as_json: _Json = False,
 ) -> int:
     """Verify a plan, print what was found, and return 0, or 1 where it is not verified."""
@@ -71,6 +80,8 @@ def verify(
     from energyopt.schemas.plan import read_plan
 
     limit = parse_tolerance(tolerance)
+    if schedule is not None and profile is None:
+        output.say(f"note: --schedule {schedule} is not used without --profile")
     with reading_once():  # the plan may come through a pipe, and its bytes are needed besides its content
         read = read_plan(plan)
         priced = None if profile is None else _profile(profile)
@@ -78,11 +89,12 @@ def verify(
             read,
             plan,
             _recorded(telemetry),
-            baseline=None if baseline is None else _recorded(baseline),
+            baselines=[_recorded(one) for one in baseline or ()],
             profile=priced,
             schedule=None if priced is None else _schedule(read, schedule),
             tolerance=limit,
             skip=skip,
+            time_only=time_only,
         )
     _print(found, as_json)
     return 1 if found.failed else 0

@@ -95,12 +95,12 @@ def to_plan(frontier: Frontier, choice: Choice, alternatives: int = 0) -> Plan:
         clock_switch_latency_s=frontier.clock_switch_latency_s,
         pipeline=frontier.pipeline,
         gpus=frontier.gpus,
-        predicted=_prediction(point),
+        predicted=_prediction(frontier, point),
         max_clock=_baseline(frontier.max_clock),
         best_single_clock=_baseline(frontier.best_single_clock(choice.deadline_s * (1 + ROUNDING))),
         stages=_stages(frontier, point),
         alternatives=tuple(
-            Alternative(predicted=_prediction(other), stages=_stages(frontier, other))
+            Alternative(predicted=_prediction(frontier, other), stages=_stages(frontier, other))
             for other in _slower(frontier, choice.index, alternatives)
         ),
     )
@@ -149,7 +149,7 @@ def _slower(frontier: Frontier, index: int, count: int) -> list[FrontierPoint]:
     return [slower[(number + 1) * len(slower) // count - 1] for number in range(count)]
 
 
-def _prediction(point: FrontierPoint) -> Prediction:
+def _prediction(frontier: Frontier, point: FrontierPoint) -> Prediction:
     energy_j, bound_j = (
         _shortened(point.energy_j, ROUND_CEILING),
         _shortened(point.lower_bound_j, ROUND_FLOOR),
@@ -159,7 +159,17 @@ def _prediction(point: FrontierPoint) -> Prediction:
         energy_j=energy_j,
         lower_bound_j=bound_j,
         gap=_shortened(energy_j / bound_j - 1, ROUND_CEILING),
+        stage_energy_j=tuple(_shortened(one, ROUND_CEILING) for one in _stage_energies(frontier, point)),
     )
+
+
+def _stage_energies(frontier: Frontier, point: FrontierPoint) -> list[float]:
+    """Of one GPU of each stage: its operations, and wait power for the rest of the iteration."""
+    found = [frontier.wait_power_w * point.iteration_time_s] * frontier.pipeline.stages
+    for op, choice in zip(frontier.schedule.ops, point.choices, strict=True):
+        option = frontier.options[op.key][choice]
+        found[op.stage] += option.energy_j - frontier.wait_power_w * option.time_s
+    return found
 
 
 def _baseline(one: Baseline | None) -> Baseline | None:

@@ -13,6 +13,7 @@ from energyopt.schemas.errors import ClockControlError, DeviceError, RequestErro
 
 SIMULATED = "sim:"
 NVML = "nvml:"
+TRY_SIMULATED = "use --device sim:a100-sxm4-80gb to try energyopt without a GPU"
 
 
 def is_simulated(device: str) -> bool:
@@ -37,7 +38,12 @@ def open_board(
         raise RequestError(f"--device {device!a} is none of auto, nvml:UUID, nvml:N and sim:NAME")
     if kernels_on == "cuda":
         import_torch()
-    board = _open_nvml(device, launch)
+    from energyopt.applier.devices.nvml.driver import NoGpuError
+
+    try:
+        board = _open_nvml(device, launch)
+    except NoGpuError as error:
+        raise DeviceError(f"{error}; {TRY_SIMULATED}") from error
     return board if lock_mhz is None else WithSiteLock(board, lock_mhz)
 
 

@@ -30,13 +30,15 @@ class PlannedOp:
 class Prediction:
     """What the profile says that a plan costs; energies cover `Plan.gpus` GPUs.
 
-    `gap` is energy_j / lower_bound_j - 1. The bound is null where nothing was proven.
+    `gap` is energy_j / lower_bound_j - 1. The bound is null where nothing was proven. stage_energy_j: of one GPU of
+    each stage; null in plans that were not chosen from a frontier.
     """
 
     iteration_time_s: float
     energy_j: float
     lower_bound_j: float | None = None
     gap: float | None = None
+    stage_energy_j: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,7 @@ def plan_from_json(root: Node) -> Plan:
         clock_switch_latency_s=None if latency is None else latency.number(minimum=0.0),
         pipeline=pipeline,
         gpus=root.field("gpus").integer(minimum=1),
-        predicted=None if predicted is None else _prediction(predicted),
+        predicted=None if predicted is None else _prediction(predicted, pipeline),
         max_clock=_baseline(baselines.optional("max_clock")),
         best_single_clock=_baseline(baselines.optional("best_single_clock")),
         stages=_stages(root.field("stages"), pipeline),
@@ -157,12 +159,15 @@ def plan_from_json(root: Node) -> Plan:
 def _prediction_to_json(prediction: Prediction | None) -> dict[str, Any] | None:
     if prediction is None:
         return None
-    return {
+    found: dict[str, Any] = {
         "iteration_time_s": prediction.iteration_time_s,
         "energy_j": prediction.energy_j,
         "lower_bound_j": prediction.lower_bound_j,
         "gap": prediction.gap,
     }
+    if prediction.stage_energy_j is not None:
+        found["stage_energy_j"] = list(prediction.stage_energy_j)
+    return found
 
 
 def _baseline_to_json(baseline: Baseline | None) -> dict[str, Any] | None:
@@ -190,14 +195,24 @@ def _op_to_json(op: PlannedOp) -> dict[str, Any]:
     return found
 
 
-def _prediction(node: Node) -> Prediction:
+def _prediction(node: Node, pipeline: Pipeline) -> Prediction:
     bound, gap = node.optional("lower_bound_j"), node.optional("gap")
     return Prediction(
         iteration_time_s=node.field("iteration_time_s").number(minimum=0.0),
         energy_j=node.field("energy_j").number(),
         lower_bound_j=None if bound is None else bound.number(),
         gap=None if gap is None else gap.number(),
+        stage_energy_j=_stage_energies(node.optional("stage_energy_j"), pipeline),
     )
+
+
+def _stage_energies(node: Node | None, pipeline: Pipeline) -> tuple[float, ...] | None:
+    if node is None:
+        return None
+    found = tuple(one.number(minimum=0.0) for one in node.items())
+    if len(found) != pipeline.stages:
+        node.fail(f"{len(found)} stages, but the pipeline has {pipeline.stages}")
+    return found
 
 
 def _baseline(node: Node | None) -> Baseline | None:
@@ -213,7 +228,8 @@ def _baseline(node: Node | None) -> Baseline | None:
 
 def _alternative(node: Node, pipeline: Pipeline) -> Alternative:
     return Alternative(
-        predicted=_prediction(node.field("predicted")), stages=_stages(node.field("stages"), pipeline)
+        predicted=_prediction(node.field("predicted"), pipeline),
+        stages=_stages(node.field("stages"), pipeline),
     )
 
 

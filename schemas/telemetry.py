@@ -65,7 +65,10 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One rank's GPU. `uuid` is null where energy and clocks could not be read; `mode` is what that rank did."""
+    """One rank's GPU. `mode` is what that rank did.
+
+    uuid, scope: null where energy and clocks could not be read: such a rank's energy is of nothing at all.
+    """
 
     rank: int
     stage: int
@@ -73,7 +76,7 @@ class Gpu:
     name: str | None = None
     uuid: str | None = None
     host: str | None = None
-    scope: str = "gpu_board"
+    scope: str | None = "gpu_board"
     energy_source: str | None = None
 
 
@@ -97,6 +100,11 @@ class TelemetryMetadata:
     framework: str | None = None
     reports: tuple[str, ...] = ()
     time: str | None = None
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the energies cover, sorted; ranks without a board say nothing of it."""
+        return tuple(sorted({gpu.scope for gpu in self.gpus if gpu.scope is not None}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +146,9 @@ def read_telemetry(path: Path) -> Telemetry:
             raise FileFormatError(f"{path}: column {expected.name!r} is missing or not {expected.type}")
     table = table.select(ARROW_SCHEMA.names).replace_schema_metadata(None)
     _check_values(path, table)
-    return Telemetry(metadata=_from_json(header), table=table)
+    gpus = tuple(_gpu(node) for node in header.field("gpus").items())
+    reports = tuple(node.text() for node in header.field("reports").items())
+    return Telemetry(metadata=metadata_from_header(header, gpus, reports), table=table)
 
 
 def _check_values(path: Path, table: pa.Table) -> None:
@@ -172,7 +182,13 @@ def _to_json(metadata: TelemetryMetadata) -> dict[str, Any]:
     return header | body
 
 
-def _from_json(header: Node) -> TelemetryMetadata:
+def metadata_from_header(header: Node, gpus: tuple[Gpu, ...], reports: tuple[str, ...]) -> TelemetryMetadata:
+    """What the headers of shards and of whole files have in common, with what they have not.
+
+    Raises:
+        FileFormatError: names the field.
+    """
+
     def text(name: str) -> str | None:
         node = header.optional(name)
         return None if node is None else node.text()
@@ -182,11 +198,11 @@ def _from_json(header: Node) -> TelemetryMetadata:
         profile_sha256=text("profile_sha256"),
         pipeline=pipeline_from_json(header.field("pipeline")),
         world_size=header.field("world_size").integer(minimum=1),
-        gpus=tuple(_gpu(node) for node in header.field("gpus").items()),
+        gpus=gpus,
         timer=header.field("timer").text(),
         sampled_every=header.field("sampled_every").integer(minimum=1),
         framework=text("framework"),
-        reports=tuple(node.text() for node in header.field("reports").items()),
+        reports=reports,
         time=text("time"),
     )
 
@@ -195,15 +211,13 @@ def _gpu(node: Node) -> Gpu:
     mode = node.field("mode").text()
     if mode not in list(Mode):
         node.field("mode").fail(f"{mode!r} is none of {', '.join(Mode)}")
-    optional = {
-        name: member.text()
-        for name in ("name", "uuid", "host", "energy_source")
-        if (member := node.optional(name)) is not None
+    texts = {
+        name: None if (member := node.optional(name)) is None else member.text()
+        for name in ("name", "uuid", "host", "scope", "energy_source")
     }
     return Gpu(
         rank=node.field("rank").integer(minimum=0),
         stage=node.field("stage").integer(minimum=0),
         mode=Mode(mode),
-        scope=node.field("scope").text(),
-        **optional,
+        **texts,
     )

@@ -12,6 +12,7 @@ F1 and B0 of stage 0 have 2 s and 1 s to spare. Slowing both: 12.75 s busy, 3450
 import ctypes
 import importlib.util
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -179,13 +180,14 @@ def shared_data() -> Path:
     return folder.resolve()
 
 
-def _load_fake_boards() -> ModuleType:
-    """tests/fake_nvml/fake_boards.py: with importlib's import mode, tests cannot import a neighbour by name."""
-    path = Path(__file__).with_name("fake_nvml") / "fake_boards.py"
-    spec = importlib.util.spec_from_file_location("fake_boards", path)
+def _load(*way: str) -> ModuleType:
+    """A module of the tests: with importlib's import mode, tests cannot import a neighbour by name."""
+    path = Path(__file__).parent.joinpath(*way)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -193,7 +195,7 @@ def _load_fake_boards() -> ModuleType:
 @pytest.fixture(scope="session")
 def fake_boards() -> ModuleType:
     """The module behind `fake_nvml`, for its constants; skips where no C compiler can build the driver."""
-    module = _load_fake_boards()
+    module = _load("fake_nvml", "fake_boards.py")
     if not any(shutil.which(compiler) for compiler in ("cc", "gcc", "clang")):
         pytest.skip("no C compiler (cc, gcc or clang) for the fake NVML driver")
     return module
@@ -238,3 +240,9 @@ def make_fake_nvml(
 def fake_nvml(make_fake_nvml: Callable[..., Any]) -> Any:
     """A driver with one A100 at full load; `fake_nvml.boards[0]` changes it (tests/fake_nvml/fake_boards.py)."""
     return make_fake_nvml()
+
+
+@pytest.fixture(scope="session")
+def recorded() -> ModuleType:
+    """Telemetry whose truth is known by formula."""
+    return _load("planner", "verification", "recorded.py")

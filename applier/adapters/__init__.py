@@ -3,6 +3,7 @@
 __all__ = [
     "accelerate",
     "deepspeed",
+    "guarding",
     "interface",
     "lightning",
     "loops",

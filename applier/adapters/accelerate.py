@@ -1,26 +1,30 @@
-"""Hugging Face Accelerate: a prepared model's forward, `Accelerator.backward`, the prepared optimizer's step.
+"""Hugging Face Accelerate: its loaders' batches, `Accelerator.accumulate`, `Accelerator.backward`, its optimizers.
 
-In a block of `Accelerator.accumulate` the forward is all that comes before the backward: a model that is compiled
-after it was prepared tells nothing itself.
+Nothing is hung on a model, which may be scripted, captured into CUDA graphs or saved whole. A forward is what comes
+between a batch (or the start of a block of `accumulate`) and the backward. In a job that has neither it is all that
+comes after a step of the optimizer, so data loading too. Batches while no prepared model trains are evaluation.
 """
 
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
+from energyopt.applier.adapters.guarding import QUIETLY
 from energyopt.applier.adapters.interface import Adapter, Hooks
-from energyopt.applier.adapters.loops import LOOP, loop_facts
+from energyopt.applier.adapters.loops import LOOP, loop_facts, operation
 from energyopt.applier.adapters.patching import Function, framework_name, require, wrap
 from energyopt.applier.runtime.facts import RunFacts
 
 _NEEDED = dict.fromkeys(("prepare", "prepare_model", "accumulate", "backward"), ())
+_LOADERS = ("DataLoaderShard", "DataLoaderDispatcher")
 
 
 def install(module: ModuleType, hooks: Hooks) -> None:
-    """Hook `accelerate.accelerator`.
+    """Hook `accelerate.accelerator` and the loaders that it prepares.
 
     Raises:
         MissingHookError: this version lacks a method that the hooks need.
@@ -29,86 +33,142 @@ def install(module: ModuleType, hooks: Hooks) -> None:
     require(framework, module, {"Accelerator": (), "AcceleratedOptimizer": ()})
     require(framework, module.Accelerator, _NEEDED)
     require(framework, module.AcceleratedOptimizer, {"step": ()})
+    loaders = sys.modules.get("accelerate.data_loader", ModuleType("accelerate.data_loader"))
+    require(framework, loaders, dict.fromkeys(_LOADERS, ()))
+    for name in _LOADERS:
+        require(framework, getattr(loaders, name), {"__iter__": ()})
+    _hook(module, loaders, _Job(hooks))
+
+
+def _hook(module: ModuleType, loaders: ModuleType, job: "_Job") -> None:
     for name in ("prepare", "prepare_model"):
-        wrap(module.Accelerator, name, partial(_hook_prepare, hooks))
-    wrap(module.Accelerator, "accumulate", partial(_hook_accumulate, hooks))
-    wrap(module.Accelerator, "backward", _hook_backward)
-    wrap(module.AcceleratedOptimizer, "step", _hook_step)
+        wrap(module.Accelerator, name, partial(_hook_prepare, job))
+    for name in _LOADERS:
+        wrap(getattr(loaders, name), "__iter__", partial(_hook_batches, job))
+    wrap(module.Accelerator, "accumulate", partial(_hook_accumulate, job))
+    wrap(module.Accelerator, "backward", partial(operation, job.backward, after=job.backward_ended))
+    wrap(module.AcceleratedOptimizer, "step", partial(operation, job.step, after=job.step_ended))
 
 
-def _hook_prepare(hooks: Hooks, original: Function) -> Function:
+class _Job:
+    """What has been seen of a job. `owner` is what holds Accelerate's state: accelerator, loader or optimizer."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
+        self._models: WeakSet[Any] = WeakSet()
+        self._evaluation: AbstractContextManager[None] | None = None
+        self._waiting: dict[
+            int, int
+        ] = {}  # batches taken since the last step, without a backward; by iteration
+        self._has_begins = False  # whether batches or blocks tell where forwards begin
+        self._is_blind = False  # whether a backward came without
+        self._modes_tell = True  # whether models in evaluation mode are no training
+
+    def prepared(self, result: Any) -> None:
+        """Remember the models among what `prepare` gives."""
+        found = result if isinstance(result, tuple) else (result,)
+        self._models.update(one for one in found if isinstance(one, sys.modules["torch"].nn.Module))
+
+    def batches(self, owner: Any, batches: Iterable[Any]) -> Iterator[Any]:
+        """The batches; what the job does between two of them is told."""
+        for batch in batches:
+            with QUIETLY:
+                self._taken(owner, id(batches))
+            try:
+                yield batch
+            finally:
+                self.leave_evaluation()
+
+    def _taken(self, owner: Any, iteration: int) -> None:
+        self.leave_evaluation()
+        if LOOP.is_driven:
+            return
+        if not self._is_training():
+            self._evaluation = LOOP.evaluation(self._hooks, partial(_describe, owner))
+            self._evaluation.__enter__()
+            return
+        self._waiting[iteration] = self._waiting.get(iteration, 0) + 1
+        self.begin(owner)
+
+    def _is_training(self) -> bool:
+        return sys.modules["torch"].is_grad_enabled() and (not self._modes_tell or self._may_train())
+
+    def _may_train(self) -> bool:
+        models = list(self._models)
+        return not models or any(model.training for model in models)
+
+    def leave_evaluation(self) -> bool:
+        """The batch that was evaluated is done with; False if there was none."""
+        evaluation, self._evaluation = self._evaluation, None
+        if evaluation is not None:
+            with QUIETLY:
+                evaluation.__exit__(None, None, None)
+        return evaluation is not None
+
+    def begin(self, owner: Any) -> int:
+        """A forward begins."""
+        self.leave_evaluation()
+        self._has_begins = True
+        return self._forward(owner)
+
+    def _forward(self, owner: Any) -> int:
+        if LOOP.is_driven:
+            return 0
+        return LOOP.forward(self._hooks, partial(_describe, owner), partial(_microbatches, owner))
+
+    def backward(self, owner: Any) -> int:
+        """A backward begins."""
+        if self.leave_evaluation():  # it was none
+            self._modes_tell = self._may_train()
+            self.begin(owner)
+        if not self._has_begins:
+            self._is_blind = True
+            self._forward(owner)
+        return LOOP.backward()
+
+    def backward_ended(self, owner: Any) -> None:
+        """Where several batches were taken at once, the next one's forward follows."""
+        self._waiting = {key: count - 1 for key, count in self._waiting.items() if count > 1}
+        if self._waiting and LOOP.expects_more:
+            self._forward(owner)
+
+    def step(self, optimizer: Any) -> int:
+        """While gradients are accumulated, `step` is called after each microbatch and does nothing."""
+        if not getattr(getattr(optimizer, "gradient_state", None), "sync_gradients", True):
+            return 0
+        self._waiting.clear()
+        return LOOP.optimizer()
+
+    def step_ended(self, optimizer: Any) -> None:
+        """Where nothing else will tell of the next forward, it begins here."""
+        if self._is_blind and not self._has_begins:
+            self._forward(optimizer)
+
+
+def _hook_prepare(job: _Job, original: Function) -> Function:
     def prepare(accelerator: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(accelerator, *args, **kwargs)
-        for prepared in result if isinstance(result, tuple) else (result,):
-            if isinstance(prepared, sys.modules["torch"].nn.Module):
-                _watch(prepared, accelerator, hooks)
+        with QUIETLY:
+            job.prepared(result)
         return result
 
     return prepare
 
 
-def _watch(model: Any, accelerator: Any, hooks: Hooks) -> None:
-    """Have the model tell when it runs; it may have been prepared, and watched, before."""
-    if any(isinstance(hook, _ForwardBegins) for hook in model._forward_pre_hooks.values()):
-        return
-    begins = _ForwardBegins(accelerator, hooks)
-    model.register_forward_pre_hook(begins)
-    model.register_forward_hook(_ForwardEnds(begins), always_call=True)
+def _hook_batches(job: _Job, original: Function) -> Function:
+    def batches(loader: Any) -> Iterator[Any]:
+        return job.batches(loader, original(loader))
+
+    return batches
 
 
-class _ModelHook:
-    """A forward hook that stays behind where its model is copied or saved whole.
-
-    In its place goes a function that takes any arguments and returns None, which any Python can load.
-    """
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (nullcontext(), "__exit__")
-
-
-class _ForwardBegins(_ModelHook):
-    def __init__(self, accelerator: Any, hooks: Hooks) -> None:
-        self._hooks = hooks
-        self._microbatches = partial(_microbatches, accelerator)
-        self._describe = partial(_describe, accelerator)
-        self._is_compiling = sys.modules["torch"].compiler.is_compiling
-        self._is_grad_enabled = sys.modules["torch"].is_grad_enabled
-        self._token = 0
-        self._evaluation: AbstractContextManager[None] | None = None
-
-    def __call__(self, model: Any, _inputs: Any) -> None:
-        if self._is_compiling():  # the model was compiled in place: nothing of ours belongs into its graph
-            return
-        if self._is_grad_enabled():
-            self._token = LOOP.forward(self._hooks, self._describe, self._microbatches)
-        elif not model.training and self._evaluation is None:
-            self._evaluation = LOOP.evaluation(self._hooks, self._describe)
-            self._evaluation.__enter__()
-
-    def ended(self) -> None:
-        """The forward is over, with an exception too."""
-        evaluation, self._evaluation = self._evaluation, None
-        if evaluation is not None:
-            evaluation.__exit__(None, None, None)
-        token, self._token = self._token, 0
-        LOOP.end(token)
-
-
-class _ForwardEnds(_ModelHook):
-    def __init__(self, begins: _ForwardBegins) -> None:
-        self._begins = begins
-
-    def __call__(self, _model: Any, _inputs: Any, _output: Any) -> None:
-        if not self._begins._is_compiling():
-            self._begins.ended()
-
-
-def _hook_accumulate(hooks: Hooks, original: Function) -> Function:
+def _hook_accumulate(job: _Job, original: Function) -> Function:
     @contextmanager
     def accumulate(accelerator: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
         with original(accelerator, *args, **kwargs) as given:
-            microbatches, describe = partial(_microbatches, accelerator), partial(_describe, accelerator)
-            token = LOOP.forward(hooks, describe, microbatches)
+            token = 0
+            with QUIETLY:
+                token = job.begin(accelerator)
             try:
                 yield given
             finally:
@@ -117,37 +177,12 @@ def _hook_accumulate(hooks: Hooks, original: Function) -> Function:
     return accumulate
 
 
-def _microbatches(accelerator: Any) -> int:
-    return int(accelerator.gradient_accumulation_steps)
+def _microbatches(owner: Any) -> int:
+    return int(owner.gradient_state.num_steps)
 
 
-def _describe(accelerator: Any) -> RunFacts:
-    return loop_facts(framework_name("accelerate"), _microbatches(accelerator))
-
-
-def _hook_backward(original: Function) -> Function:
-    def backward(accelerator: Any, *args: Any, **kwargs: Any) -> Any:
-        token = LOOP.backward()
-        try:
-            return original(accelerator, *args, **kwargs)
-        finally:
-            LOOP.end(token)
-
-    return backward
-
-
-def _hook_step(original: Function) -> Function:
-    """While gradients are accumulated, `step` is called after each microbatch and does nothing."""
-
-    def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        state = getattr(optimizer, "gradient_state", None)
-        token = LOOP.optimizer() if getattr(state, "sync_gradients", True) else 0
-        try:
-            return original(optimizer, *args, **kwargs)
-        finally:
-            LOOP.end(token)
-
-    return step
+def _describe(owner: Any) -> RunFacts:
+    return loop_facts(framework_name("accelerate"), _microbatches(owner))
 
 
 ADAPTER = Adapter(name="accelerate", module="accelerate.accelerator", install=install)

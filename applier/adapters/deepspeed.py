@@ -2,14 +2,17 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from types import ModuleType
 from typing import Any
 
+from energyopt.applier.adapters.guarding import QUIETLY, quiet_block
 from energyopt.applier.adapters.interface import Adapter, Hooks
-from energyopt.applier.adapters.loops import LOOP, device_ordinal, loop_facts, rank_and_world_size
+from energyopt.applier.adapters.loops import LOOP, loop_facts, operation
 from energyopt.applier.adapters.patching import Function, framework_name, require, wrap
 from energyopt.applier.runtime.facts import PlacedOp, RunFacts
+from energyopt.applier.runtime.ranks import device_ordinal, rank_and_world_size
 from energyopt.schemas.ops import OpKind
 
 _PIPELINE = {"_exec_schedule": ("pipe_schedule",), "train_batch": (), "eval_batch": ()}
@@ -40,9 +43,9 @@ def install(module: ModuleType, hooks: Hooks) -> None:
     wrap(pipeline, "_exec_schedule", partial(_hook_schedule, hooks))
     wrap(pipeline, "train_batch", partial(_hook_batch, hooks, True))
     wrap(pipeline, "eval_batch", partial(_hook_batch, hooks, False))
-    wrap(plain, "forward", partial(_hook_forward, hooks, pipeline))
-    wrap(plain, "backward", partial(_hook_backward, pipeline))
-    wrap(plain, "step", partial(_hook_step, pipeline))
+    wrap(plain, "forward", partial(operation, partial(_forward, hooks, pipeline)))
+    wrap(plain, "backward", partial(operation, partial(_backward, pipeline)))
+    wrap(plain, "step", partial(operation, partial(_step, pipeline)))
 
 
 class _Numbered:
@@ -86,22 +89,27 @@ class _WatchedSchedule:
 
     def _reported(self, step: Iterable[Any]) -> Iterator[Any]:
         for instruction in step:
-            op = self._numbered.op(instruction)
-            if op is None:
-                self.close()
-            elif not op[0] is self._open is OpKind.GRAD_SYNC:  # of tied and of other gradients: one operation
-                self.close()
-                self._open = op[0]
-                self._hooks.begin(*op)
+            with QUIETLY:
+                self._taken(instruction)
             yield instruction
             if self._open is not OpKind.GRAD_SYNC:
                 self.close()
+
+    def _taken(self, instruction: Any) -> None:
+        op = self._numbered.op(instruction)
+        if op is None:
+            self.close()
+        elif not op[0] is self._open is OpKind.GRAD_SYNC:  # of tied and of other gradients: one operation
+            self.close()
+            self._open = op[0]
+            self._hooks.begin(*op)
 
     def close(self) -> None:
         """End the operation under way."""
         if self._open is not None:
             self._open = None
-            self._hooks.end()
+            with QUIETLY:
+                self._hooks.end()
 
 
 def _hook_schedule(hooks: Hooks, original: Function) -> Function:
@@ -119,12 +127,14 @@ def _hook_schedule(hooks: Hooks, original: Function) -> Function:
 
 def _hook_batch(hooks: Hooks, training: bool, original: Function) -> Function:
     def batch(engine: Any, *args: Any, **kwargs: Any) -> Any:
-        with hooks.iteration(
-            partial(_describe, engine), getattr(engine, "micro_batches", 0), training=training
-        ):
+        with quiet_block(lambda: _iteration(hooks, engine, training)):
             return original(engine, *args, **kwargs)
 
     return batch
+
+
+def _iteration(hooks: Hooks, engine: Any, training: bool) -> AbstractContextManager[None]:
+    return hooks.iteration(partial(_describe, engine), getattr(engine, "micro_batches", 0), training=training)
 
 
 def _describe(engine: Any) -> RunFacts:
@@ -154,46 +164,24 @@ def _order(schedule: Iterable[Iterable[Any]]) -> tuple[PlacedOp, ...]:
     return tuple(PlacedOp(kind=op[0], microbatch=op[1], chunk=op[2]) for op in ops if op)
 
 
-def _hook_forward(hooks: Hooks, pipeline: type, original: Function) -> Function:
-    def forward(engine: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(engine, pipeline) or not sys.modules["torch"].is_grad_enabled():
-            return original(engine, *args, **kwargs)
-        token = LOOP.forward(hooks, partial(_describe_plain, engine), engine.gradient_accumulation_steps)
-        try:
-            return original(engine, *args, **kwargs)
-        finally:
-            LOOP.end(token)
-
-    return forward
+def _forward(hooks: Hooks, pipeline: type, engine: Any) -> int:
+    if isinstance(engine, pipeline) or not sys.modules["torch"].is_grad_enabled():
+        return 0
+    return LOOP.forward(hooks, partial(_describe_plain, engine), engine.gradient_accumulation_steps)
 
 
 def _describe_plain(engine: Any) -> RunFacts:
     return loop_facts(framework_name("deepspeed"), int(engine.gradient_accumulation_steps()))
 
 
-def _hook_backward(pipeline: type, original: Function) -> Function:
-    def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
-        token = 0 if isinstance(engine, pipeline) else LOOP.backward()
-        try:
-            return original(engine, *args, **kwargs)
-        finally:
-            LOOP.end(token)
-
-    return backward
+def _backward(pipeline: type, engine: Any) -> int:
+    return 0 if isinstance(engine, pipeline) else LOOP.backward()
 
 
-def _hook_step(pipeline: type, original: Function) -> Function:
+def _step(pipeline: type, engine: Any) -> int:
     """`step` is called after each microbatch and steps after the last."""
-
-    def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
-        last = not isinstance(engine, pipeline) and engine.is_gradient_accumulation_boundary()
-        token = LOOP.optimizer() if last else 0
-        try:
-            return original(engine, *args, **kwargs)
-        finally:
-            LOOP.end(token)
-
-    return step
+    last = not isinstance(engine, pipeline) and engine.is_gradient_accumulation_boundary()
+    return LOOP.optimizer() if last else 0
 
 
 ADAPTER = Adapter(name="deepspeed", module="deepspeed.runtime.pipe.engine", install=install)

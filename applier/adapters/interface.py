@@ -12,7 +12,7 @@ from energyopt.schemas.ops import OpKind
 
 
 class MissingHookError(EnergyoptError):
-    """A version of a framework lacks something to hook; the text names it. Training goes on, observed only."""
+    """A version of a framework lacks something to hook; the text names it. Training goes on, unmeasured."""
 
 
 class Hooks(Protocol):

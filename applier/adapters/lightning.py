@@ -6,6 +6,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from energyopt.applier.adapters.guarding import QUIETLY
 from energyopt.applier.adapters.interface import Adapter, Hooks
 from energyopt.applier.adapters.loops import LOOP, loop_facts
 from energyopt.applier.adapters.patching import Function, framework_name, require, wrap
@@ -46,21 +47,27 @@ def _hook_fit(
     callback: Callable[[str, Hooks], Any], framework: str, hooks: Hooks, original: Function
 ) -> Function:
     def fit(trainer: Any, *args: Any, **kwargs: Any) -> Any:
-        ours = callback(framework, hooks)
-        trainer.callbacks.insert(0, ours)  # an operation ends before other callbacks log or save
+        ours = None
+        with QUIETLY:
+            ours = callback(framework, hooks)
+            trainer.callbacks.insert(0, ours)  # an operation ends before other callbacks log or save
         try:
             return original(trainer, *args, **kwargs)
         finally:
             LOOP.stop()
-            if ours in trainer.callbacks:
-                trainer.callbacks.remove(ours)
+            with QUIETLY:
+                trainer.callbacks[:] = [one for one in trainer.callbacks if one is not ours]
 
     return fit
 
 
-def _microbatches(trainer: Any, batch: int) -> int:
-    """Of the iteration that begins with this batch of the epoch: the last one may be shorter."""
-    return int(min(trainer.accumulate_grad_batches, max(trainer.num_training_batches - batch, 1)))
+def _count(trainer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """Microbatches of the iteration that a batch begins, by its place in the epoch: the last one may be shorter.
+
+    args: as the callback gets them, the module, the batch and its place.
+    """
+    place = kwargs["batch_idx"] if "batch_idx" in kwargs else args[2]
+    return int(min(trainer.accumulate_grad_batches, max(trainer.num_training_batches - place, 1)))
 
 
 def _callback_class(base: Any) -> Callable[[str, Hooks], Any]:  # noqa: C901 - one short method per event
@@ -82,46 +89,49 @@ def _callback_class(base: Any) -> Callable[[str, Hooks], Any]:  # noqa: C901 - o
         def _describe(self, trainer: Any) -> RunFacts:
             return loop_facts(self._framework, int(trainer.accumulate_grad_batches))
 
-        def on_train_start(self, *_: Any) -> None:
+        def on_train_start(self, *_: Any, **__: Any) -> None:
             LOOP.stop()
 
-        def on_train_batch_start(self, trainer: Any, _module: Any, _batch: Any, batch_idx: int) -> None:
+        def on_train_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
             self._ended()
-            describe = partial(self._describe, trainer)
-            self._token = LOOP.forward(self._hooks, describe, partial(_microbatches, trainer, batch_idx))
+            describe, microbatches = partial(self._describe, trainer), partial(_count, trainer, args, kwargs)
+            self._token = LOOP.forward(self._hooks, describe, microbatches)
 
-        def on_before_backward(self, *_: Any) -> None:
+        def on_before_backward(self, *_: Any, **__: Any) -> None:
             self._token = LOOP.backward()
 
-        def on_after_backward(self, *_: Any) -> None:
+        def on_after_backward(self, *_: Any, **__: Any) -> None:
             self._ended()
 
-        def on_before_optimizer_step(self, trainer: Any, *_: Any) -> None:
+        def on_before_optimizer_step(self, trainer: Any, *_: Any, **__: Any) -> None:
             # DeepSpeed counts the microbatches itself, is called after each, and has an adapter of its own
-            if not getattr(trainer.strategy, "handles_gradient_accumulation", False):
-                self._token = LOOP.optimizer()
+            with QUIETLY:
+                if not getattr(trainer.strategy, "handles_gradient_accumulation", False):
+                    self._token = LOOP.optimizer()
 
-        def on_train_batch_end(self, *_: Any) -> None:
+        def on_train_batch_end(self, *_: Any, **__: Any) -> None:
             self._ended()
 
-        def on_validation_start(self, trainer: Any, *_: Any) -> None:
-            self._evaluation = LOOP.evaluation(self._hooks, partial(self._describe, trainer))
-            self._evaluation.__enter__()
+        def on_validation_start(self, trainer: Any, *_: Any, **__: Any) -> None:
+            with QUIETLY:
+                self._evaluation = LOOP.evaluation(self._hooks, partial(self._describe, trainer))
+                self._evaluation.__enter__()
 
-        def on_validation_end(self, *_: Any) -> None:
+        def on_validation_end(self, *_: Any, **__: Any) -> None:
             self._ended()
 
-        def on_train_end(self, *_: Any) -> None:
+        def on_train_end(self, *_: Any, **__: Any) -> None:
             LOOP.stop()
 
-        def on_exception(self, *_: Any) -> None:
+        def on_exception(self, *_: Any, **__: Any) -> None:
             self._ended()
             LOOP.stop()
 
         def _ended(self) -> None:
             evaluation, self._evaluation = self._evaluation, None
-            if evaluation is not None:
-                evaluation.__exit__(None, None, None)
+            with QUIETLY:
+                if evaluation is not None:
+                    evaluation.__exit__(None, None, None)
             token, self._token = self._token, 0
             LOOP.end(token)
 

@@ -4,13 +4,15 @@ Such frameworks stand on one another (a Trainer on Accelerate, that on DeepSpeed
 hooks. They all tell the one `LOOP` of the process, which reports each operation once and numbers it.
 """
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
+from energyopt.applier.adapters.guarding import QUIETLY, quiet_block
 from energyopt.applier.adapters.interface import Hooks
+from energyopt.applier.adapters.patching import Function
 from energyopt.applier.runtime.facts import Describe, RunFacts
+from energyopt.applier.runtime.ranks import device_ordinal, rank_and_world_size
 from energyopt.schemas.ops import OpKind
 
 
@@ -21,7 +23,7 @@ class Loop:
     gave does. A microbatch is a forward (or several) and what runs backward after it. Some jobs accumulate over
     more microbatches than their framework knows: then the last iteration's number is expected of the next.
     `forward`, `backward` and `optimizer` give a token for `end`, 0 where the work belongs to an operation that is
-    under way.
+    under way. Nothing here raises.
     """
 
     def __init__(self) -> None:
@@ -37,49 +39,72 @@ class Loop:
         self._over = True  # the next forward begins an iteration
         self._turned = False  # a backward ran since the last forward
         self._outside = False
+        self.is_driven = False  # by a framework that stands on others: it alone says where forwards begin
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether another microbatch of the iteration under way is to come."""
+        return not self._over and self._microbatch + 1 < self._microbatches
+
+    @contextmanager
+    def driven(self) -> Iterator[None]:
+        """Around the training of such a framework."""
+        before, self.is_driven = self.is_driven, True
+        try:
+            yield
+        finally:
+            self.is_driven = before
 
     def forward(self, hooks: Hooks, describe: Describe, microbatches: Callable[[], int]) -> int:
         """A forward begins; the first one of an iteration tells `hooks` of the iteration too.
 
         microbatches: asked for the number of the iteration that begins.
         """
-        if self._open is not None or self._outside:
-            return 0
-        if self._over or (self._turned and self._is_full()):
-            self._start(hooks, describe, microbatches)
-        elif self._turned:
-            self._microbatch += 1
-            self._seen += 1
-        self._turned = False
-        return self._begin(OpKind.FORWARD, self._microbatch)
+        with QUIETLY:
+            if self._open is not None or self._outside:
+                return 0
+            if self._over or (self._turned and self._is_full()):
+                self._start(hooks, describe, microbatches)
+            elif self._turned:
+                self._microbatch += 1
+                self._seen += 1
+            self._turned = False
+            return self._begin(OpKind.FORWARD, self._microbatch)
+        return 0
 
     def backward(self) -> int:
         """A backward begins, which ends a forward that is under way."""
-        if self._open is OpKind.BACKWARD or self._over or self._outside:
-            return 0
-        self._turned = True
-        return self._begin(OpKind.BACKWARD, self._microbatch)
+        with QUIETLY:
+            if self._open is OpKind.BACKWARD or self._over or self._outside:
+                return 0
+            self._turned = True
+            return self._begin(OpKind.BACKWARD, self._microbatch)
+        return 0
 
     def optimizer(self) -> int:
         """An optimizer step begins, which ends all else that is under way."""
-        if self._open is OpKind.OPTIMIZER or self._hooks is None or self._outside:
-            return 0
-        self._close()
-        self._leave()
-        if not self._over:
-            self._learn()
-        self._over = self._steps = True
-        return self._begin(OpKind.OPTIMIZER, 0)
+        with QUIETLY:
+            if self._open is OpKind.OPTIMIZER or self._hooks is None or self._outside:
+                return 0
+            self._close()
+            self._leave()
+            if not self._over:
+                self._learn()
+            self._over = self._steps = True
+            return self._begin(OpKind.OPTIMIZER, 0)
+        return 0
 
     def end(self, token: int) -> None:
         """The operation ends that the token was given for, if it has not yet."""
-        if token and token == self._token:
-            self._close()
+        with QUIETLY:
+            if token and token == self._token:
+                self._close()
 
     def stop(self) -> None:
         """Training ends, or starts anew: nothing is under way any more."""
-        self._close()
-        self._leave()
+        with QUIETLY:
+            self._close()
+            self._leave()
         self._over, self._seen = True, 0
 
     @contextmanager
@@ -88,10 +113,11 @@ class Loop:
         if self._outside:
             yield
             return
-        self._close()
+        with QUIETLY:
+            self._close()
         self._outside = True
         try:
-            with hooks.iteration(describe, self._microbatches, training=False):
+            with quiet_block(lambda: hooks.iteration(describe, self._microbatches, training=False)):
                 yield
         finally:
             self._outside = False
@@ -111,9 +137,10 @@ class Loop:
         self._hooks, self._microbatch = hooks, 0
         self._microbatches = max(_count(microbatches), self._learned)
         self._seen += 1
-        self._block = hooks.iteration(describe, self._microbatches)
-        self._block.__enter__()
         self._over = False
+        block = hooks.iteration(describe, self._microbatches)
+        block.__enter__()
+        self._block = block
 
     def _leave(self) -> None:
         block, self._block = self._block, None
@@ -162,22 +189,24 @@ def loop_facts(framework: str, microbatches: int) -> RunFacts:
     )
 
 
-def rank_and_world_size() -> tuple[int, int]:
-    """From torch.distributed where it has been started, else from the launcher's environment."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return _from_environment("RANK") or 0, _from_environment("WORLD_SIZE") or 1
+def operation(
+    begin: Callable[[Any], int], original: Function, after: Callable[[Any], None] = lambda _owner: None
+) -> Function:
+    """Make a method an operation: `begin` gets the method's object and gives the token, which `LOOP.end` takes.
 
+    after: what is done once the method has returned.
+    """
 
-def device_ordinal() -> int | None:
-    """The GPU that CUDA uses now; before CUDA has been started, the one that the launcher meant, if it said so."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized():
-        return int(torch.cuda.current_device())
-    return _from_environment("LOCAL_RANK")
+    def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        token = 0
+        with QUIETLY:
+            token = begin(owner)
+        try:
+            result = original(owner, *args, **kwargs)
+        finally:
+            LOOP.end(token)
+        with QUIETLY:
+            after(owner)
+        return result
 
-
-def _from_environment(name: str) -> int | None:
-    value = os.environ.get(name, "")
-    return int(value) if value.isdecimal() else None
+    return call

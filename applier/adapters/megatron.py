@@ -11,18 +11,17 @@ from types import ModuleType
 from typing import Any
 
 from energyopt.applier.adapters.interface import Adapter, Hooks, MissingHookError
-from energyopt.applier.adapters.megatron_facts import describe_run, framework_name
+from energyopt.applier.adapters.megatron_facts import FRAMEWORK, describe_run
 from energyopt.applier.adapters.megatron_steps import (
+    COMBINED_ARGUMENTS,
     RANK_OF_CHUNK,
-    Function,
     Steps,
     hook_backward,
     hook_combined,
     hook_forward,
     hook_schedule,
-    is_hooked,
 )
-from energyopt.applier.adapters.patching import require
+from energyopt.applier.adapters.patching import Function, framework_name, is_hooked, require
 
 COMBINED_STEP = "combined_forward_backward_step"
 SCHEDULES = {
@@ -38,9 +37,7 @@ NEEDED = {
     "get_model_config": (),
 }
 """Functions of the module and the arguments of theirs that the hooks read."""
-NEEDED_COMBINED = {
-    COMBINED_STEP: ("f_model", "b_model", "b_output_tensor", "f_model_chunk_id", "current_microbatch")
-}
+NEEDED_COMBINED = {COMBINED_STEP: COMBINED_ARGUMENTS}
 NEEDED_STATE = dict.fromkeys(
     (
         "get_pipeline_model_parallel_rank",
@@ -72,7 +69,7 @@ def _combined_module(module: ModuleType) -> ModuleType | None:
 
 
 def _check(module: ModuleType, combined: ModuleType | None) -> None:
-    framework, state = framework_name(), getattr(module, "parallel_state", None)
+    framework, state = framework_name(*FRAMEWORK), getattr(module, "parallel_state", None)
     require(framework, module, NEEDED)
     if state is None:
         raise MissingHookError(

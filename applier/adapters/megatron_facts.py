@@ -2,19 +2,14 @@
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from energyopt.applier.adapters.patching import framework_name
 from energyopt.applier.runtime.facts import RunFacts
 
-
-def framework_name() -> str:
-    """Name and version; known while `megatron.core` is still being imported, and of a source tree too."""
-    try:
-        return f"megatron-core {import_module('megatron.core.package_info').__version__}"
-    except (ImportError, AttributeError):
-        return "megatron-core of unknown version"
+FRAMEWORK = ("megatron-core", "megatron.core.package_info")
+"""The distribution, and what tells the version of a source tree."""
 
 
 def is_capturing() -> bool:
@@ -37,7 +32,7 @@ def describe_run(module: ModuleType, schedule: str, arguments: dict[str, Any]) -
         groups, "dp_cp", "size", lambda: state.get_data_parallel_world_size(with_context_parallel=True)
     )
     return RunFacts(
-        framework=framework_name(),
+        framework=framework_name(*FRAMEWORK),
         rank=distributed.get_rank(),
         world_size=distributed.get_world_size(),
         stage=_ask(groups, "pp", "rank", state.get_pipeline_model_parallel_rank),

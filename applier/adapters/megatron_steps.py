@@ -5,30 +5,27 @@ step returned. Outside of a training iteration every wrapper but the schedules' 
 """
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from energyopt.applier.adapters.guarding import QUIETLY, quiet_block
 from energyopt.applier.adapters.interface import Hooks
 from energyopt.applier.adapters.megatron_facts import is_capturing
 from energyopt.applier.adapters.megatron_graphs import hook_graph_replay
+from energyopt.applier.adapters.patching import Function, passing_for
 from energyopt.applier.runtime.facts import RunFacts
 from energyopt.schemas.ops import OpKind
 
-Function = Callable[..., Any]
 Place = tuple[int, int]  # microbatch, chunk
 Read = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+ReadPlace = Callable[[tuple[Any, ...], dict[str, Any]], Place | None]
 
 RANK_OF_CHUNK = "get_virtual_pipeline_model_parallel_rank"
-_MARK = "hooked_by_energyopt"
+COMBINED_ARGUMENTS = ("f_model", "b_model", "b_output_tensor", "f_model_chunk_id", "current_microbatch")
 # looking a member up costs 0.2 us at each operation
 _FORWARD, _BACKWARD, _BOTH = OpKind.FORWARD, OpKind.BACKWARD, OpKind.FORWARD_BACKWARD
-
-
-def is_hooked(function: Function) -> bool:
-    """Whether this is a wrapper of ours."""
-    return hasattr(function, _MARK)
 
 
 class Steps:
@@ -75,45 +72,34 @@ def hook_schedule(
 ) -> Function:
     """Wrap a function that runs all microbatches of an iteration."""
 
-    @wraps(original)
     def forward_backward(*args: Any, **kwargs: Any) -> Any:
         microbatches = kwargs.get("num_microbatches")
         if not isinstance(microbatches, int):
             return original(*args, **kwargs)  # which says what is wrong
-        facts = partial(describe, kwargs)
-        hook_graph_replay(steps.hooks, facts)
-        # what a graph captures does not run now; it runs when the graph is replayed
-        training = not kwargs.get("forward_only") and not is_capturing()
-        with steps.hooks.iteration(facts, microbatches, training=training):
+        facts, training = partial(describe, kwargs), False
+        with QUIETLY:
+            hook_graph_replay(steps.hooks, facts)
+            # what a graph captures does not run now; it runs when the graph is replayed
+            training = not kwargs.get("forward_only") and not is_capturing()
+        with quiet_block(lambda: steps.hooks.iteration(facts, microbatches, training=training)):
             steps.training = training
             try:
                 return original(*args, **kwargs)
             finally:
                 steps.stop()
 
-    return forward_backward
+    return passing_for(original, forward_backward)
 
 
 def hook_forward(original: Function, steps: Steps, parallel_state: ModuleType) -> Function:
     """Wrap `forward_step`."""
     microbatch_of, chunk_of = _argument(original, "current_microbatch"), _chunk_of(original, parallel_state)
 
-    @wraps(original)
-    def forward_step(*args: Any, **kwargs: Any) -> Any:
-        microbatch = microbatch_of(args, kwargs) if steps.training else None
-        if microbatch is None:
-            return original(*args, **kwargs)
-        chunk = chunk_of(args, kwargs) or 0
-        steps.hooks.begin(_FORWARD, microbatch, chunk)
-        try:
-            result = original(*args, **kwargs)
-        finally:
-            steps.hooks.end()
-        steps.launched(result, (microbatch, chunk))
-        return result
+    def place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Place | None:
+        microbatch = microbatch_of(args, kwargs)
+        return None if microbatch is None else (microbatch, chunk_of(args, kwargs) or 0)
 
-    setattr(forward_step, _MARK, True)
-    return forward_step
+    return _operation(original, steps, place, _no_part)
 
 
 def _chunk_of(forward_step: Function, parallel_state: ModuleType) -> Read:
@@ -126,48 +112,52 @@ def _chunk_of(forward_step: Function, parallel_state: ModuleType) -> Read:
 def hook_backward(original: Function, steps: Steps) -> Function:
     """Wrap `backward_step`."""
     output_of = _argument(original, "output_tensor")
-
-    @wraps(original)
-    def backward_step(*args: Any, **kwargs: Any) -> Any:
-        place = steps.take(output_of(args, kwargs)) if steps.training else None
-        if place is None:
-            return original(*args, **kwargs)
-        steps.hooks.begin(_BACKWARD, place[0], place[1])
-        try:
-            return original(*args, **kwargs)
-        finally:
-            steps.hooks.end()
-
-    return backward_step
+    return _operation(original, steps, _no_part, lambda args, kwargs: steps.take(output_of(args, kwargs)))
 
 
 def hook_combined(original: Function, steps: Steps) -> Function:
     """Wrap the step that runs a forward, a backward, or both at once, each of a microbatch of its own."""
-    forward_model, backward_model = _argument(original, "f_model"), _argument(original, "b_model")
-    microbatch_of, chunk_of = (
-        _argument(original, "current_microbatch"),
-        _argument(original, "f_model_chunk_id"),
-    )
-    output_of = _argument(original, "b_output_tensor")
+    read = {name: _argument(original, name) for name in COMBINED_ARGUMENTS}
 
-    @wraps(original)
-    def combined_forward_backward_step(*args: Any, **kwargs: Any) -> Any:
-        forward = backward = None
-        if steps.training and forward_model(args, kwargs) is not None:
-            forward = (microbatch_of(args, kwargs), chunk_of(args, kwargs) or 0)
-        if steps.training and backward_model(args, kwargs) is not None:
-            backward = steps.take(output_of(args, kwargs))
-        if not _begin(steps.hooks, forward, backward):
+    def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Place | None:
+        if read["f_model"](args, kwargs) is None:
+            return None
+        return read["current_microbatch"](args, kwargs), read["f_model_chunk_id"](args, kwargs) or 0
+
+    def backward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Place | None:
+        if read["b_model"](args, kwargs) is None:
+            return None
+        return steps.take(read["b_output_tensor"](args, kwargs))
+
+    return _operation(original, steps, forward, backward)
+
+
+def _no_part(_args: tuple[Any, ...], _kwargs: dict[str, Any]) -> Place | None:
+    return None
+
+
+def _operation(original: Function, steps: Steps, forward_of: ReadPlace, backward_of: ReadPlace) -> Function:
+    """Wrap a step whose call is an operation, by the places of the forward and of the backward in it."""
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        forward, begun = None, False
+        if steps.training:
+            with QUIETLY:
+                forward = forward_of(args, kwargs)
+                begun = _begin(steps.hooks, forward, backward_of(args, kwargs))
+        if not begun:
             return original(*args, **kwargs)
         try:
             result = original(*args, **kwargs)
         finally:
-            steps.hooks.end()
+            with QUIETLY:
+                steps.hooks.end()
         if forward:
-            steps.launched(result, forward)
+            with QUIETLY:
+                steps.launched(result, forward)
         return result
 
-    return combined_forward_backward_step
+    return passing_for(original, step)
 
 
 def _begin(hooks: Hooks, forward: Place | None, backward: Place | None) -> bool:

@@ -2,7 +2,8 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from importlib import metadata
+from contextlib import suppress
+from importlib import import_module, metadata
 from inspect import signature
 from typing import Any
 
@@ -13,13 +14,18 @@ Function = Callable[..., Any]
 _HOOKED = "__energyopt_hooked__"
 
 
-@functools.cache
-def framework_name(distribution: str) -> str:
-    """Name and version, such as `accelerate 1.15.0`; known even while the framework is still being imported."""
-    try:
-        return f"{distribution} {metadata.version(distribution)}"
-    except metadata.PackageNotFoundError:
-        return f"{distribution} of unknown version"
+def framework_name(distribution: str, stating: str | None = None) -> str:
+    """Name and version, such as `accelerate 1.15.0`; known even while the framework is still being imported.
+
+    stating: a module with `__version__`, for a framework that may be a source tree.
+    """
+    version = "of unknown version"
+    with suppress(metadata.PackageNotFoundError):
+        version = metadata.version(distribution)
+    if stating is not None:
+        with suppress(ImportError, AttributeError):
+            version = import_module(stating).__version__
+    return f"{distribution} {version}"
 
 
 def require(framework: str, owner: Any, needed: Mapping[str, tuple[str, ...]]) -> None:
@@ -42,11 +48,20 @@ def require(framework: str, owner: Any, needed: Mapping[str, tuple[str, ...]]) -
         )
 
 
+def is_hooked(function: Any) -> bool:
+    """Whether this is a wrapper of ours."""
+    return getattr(function, _HOOKED, False) is True
+
+
+def passing_for(original: Function, wrapper: Function) -> Function:
+    """The wrapper, with the name and the documentation of what it replaces, and known as ours."""
+    functools.update_wrapper(wrapper, original)
+    setattr(wrapper, _HOOKED, True)
+    return wrapper
+
+
 def wrap(owner: type, name: str, around: Callable[[Function], Function]) -> None:
     """Replace the method `name` by `around(method)`, which passes for it; a second call changes nothing."""
     original = getattr(owner, name)
-    if getattr(original, _HOOKED, False):
-        return
-    wrapper = functools.wraps(original)(around(original))
-    setattr(wrapper, _HOOKED, True)
-    setattr(owner, name, wrapper)
+    if not is_hooked(original):
+        setattr(owner, name, passing_for(original, around(original)))

@@ -9,12 +9,14 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from energyopt.applier.adapters.guarding import QUIETLY, quiet_block
 from energyopt.applier.adapters.interface import Adapter, Hooks, MissingHookError
+from energyopt.applier.adapters.patching import Function, is_hooked, passing_for
 from energyopt.applier.adapters.torch_schedules import (
     METHODS,
     Call,
@@ -28,11 +30,8 @@ from energyopt.applier.adapters.torch_schedules import (
 from energyopt.applier.runtime.facts import RunFacts
 from energyopt.schemas.ops import Op, OpKind
 
-_HOOKED = "__energyopt_hooked__"
 _IDLE = Program(None, {}, {}, {})
 _LOSS, _FUNCTION = object(), object()  # what ends an operation, where it is not the call that began it
-
-_Method = Callable[..., Any]
 
 
 class _Operations:
@@ -48,17 +47,20 @@ class _Operations:
 
     @contextmanager
     def iteration(self, schedule: Any) -> Iterator[None]:
-        training = schedule._has_backward and not isinstance(schedule, self._forward_only)
-        facts = functools.partial(self._describe, schedule)
-        with self._hooks.iteration(facts, schedule._n_microbatches, training=training):
+        with quiet_block(lambda: self._entered(schedule)):
             try:
-                with suppress(Exception):  # a subclass of another shape trains on, its operations unseen
-                    self._last_stage = local_stages(schedule)[0].num_stages - 1
-                    self._program = self._program_of(schedule) if training else _IDLE
                 yield
             finally:
                 self._program = _IDLE
                 self._close()
+
+    def _entered(self, schedule: Any) -> AbstractContextManager[None]:
+        training = schedule._has_backward and not isinstance(schedule, self._forward_only)
+        with suppress(Exception):  # a subclass of another shape trains on, its operations unseen
+            self._last_stage = local_stages(schedule)[0].num_stages - 1
+            self._program = self._program_of(schedule) if training else _IDLE
+        facts = functools.partial(self._describe, schedule)
+        return self._hooks.iteration(facts, schedule._n_microbatches, training=training)
 
     def begin(self, call: Call) -> None:
         kind, stage, microbatch = call
@@ -74,16 +76,17 @@ class _Operations:
         self._hooks.begin(kind, microbatch, chunk)
 
     def end(self, end: object) -> None:
-        if self._end == end:
+        if end is not None and self._end == end:
             self._close()
 
     @contextmanager
     def function(self, action: Any) -> Iterator[None]:
         """Around what a user registered to run in the place of `action`."""
-        op = self._program.ops.get(action)
-        if op is not None:
-            self.end(_LOSS)
-            self._begin_op(op, _FUNCTION)
+        with QUIETLY:
+            op = self._program.ops.get(action)
+            if op is not None:
+                self.end(_LOSS)
+                self._begin_op(op, _FUNCTION)
         try:
             yield
         finally:
@@ -96,7 +99,8 @@ class _Operations:
     def _close(self) -> None:
         if self._end is not None:
             self._end = None
-            self._hooks.end()
+            with QUIETLY:
+                self._hooks.end()
 
     def _describe(self, schedule: Any) -> RunFacts:
         return describe(schedule, self._program_of(schedule))
@@ -120,40 +124,49 @@ def install(module: ModuleType, hooks: Hooks) -> None:
             f"torch {version}: pipelining lacks {', '.join(missing)}, so its operations cannot be told apart; "
             "2.5 to 2.13 have what a plan needs"
         )
-    if hasattr(module.PipelineScheduleMulti.step, _HOOKED):
+    if is_hooked(module.PipelineScheduleMulti.step):
         return
-    operations = _Operations(module, hooks)
-    stage = module._PipelineStageBase
-    stage.forward_one_chunk = _run_op(operations, stage.forward_one_chunk, OpKind.FORWARD)
-    stage.backward_one_chunk = _run_op(operations, stage.backward_one_chunk, OpKind.BACKWARD)
+    for owner, name, wrapper in list(_wrappers(module, _Operations(module, hooks))):
+        setattr(owner, name, passing_for(getattr(owner, name), wrapper))
+
+
+def _wrappers(module: ModuleType, operations: _Operations) -> Iterator[tuple[Any, str, Function]]:
+    """What goes where: class, method, and what takes the method's place."""
+    stage, base = module._PipelineStageBase, module._PipelineSchedule
+    yield stage, "forward_one_chunk", _run_op(operations, stage.forward_one_chunk, OpKind.FORWARD)
+    yield stage, "backward_one_chunk", _run_op(operations, stage.backward_one_chunk, OpKind.BACKWARD)
     weight = _run_op(operations, stage.backward_weight_one_chunk, OpKind.BACKWARD_WEIGHT)
-    stage.backward_weight_one_chunk = weight
-    base = module._PipelineSchedule
-    base._maybe_compute_loss = _end_with_loss(operations, base._maybe_compute_loss)
+    yield stage, "backward_weight_one_chunk", weight
+    yield base, "_maybe_compute_loss", _end_with_loss(operations, base._maybe_compute_loss)
     for schedule in (module.PipelineScheduleSingle, module.PipelineScheduleMulti):
-        schedule.step = _run_iteration(operations, schedule.step)
+        yield schedule, "step", _run_iteration(operations, schedule.step)
     runtime: Any = getattr(module, "_PipelineScheduleRuntime", None)
     if hasattr(runtime, "register_custom_function"):  # from 2.10
-        runtime.register_custom_function = _register(operations, runtime.register_custom_function)
+        yield (
+            runtime,
+            "register_custom_function",
+            _register(operations, runtime.register_custom_function),
+        )
 
 
-def _reader(method: _Method, name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
+def _reader(method: Function, name: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
     """Read an argument of a method's call by its name, however it was passed, or its default."""
     parameters = inspect.signature(method).parameters
     place, default = list(parameters).index(name) - 1, parameters[name].default  # `self` is not in `args`
     return lambda args, kwargs: args[place] if len(args) > place else kwargs.get(name, default)
 
 
-def _run_op(operations: _Operations, method: _Method, kind: OpKind) -> _Method:
+def _run_op(operations: _Operations, method: Function, kind: OpKind) -> Function:
     names = METHODS[f"_PipelineStageBase.{method.__name__}"]
     microbatch = _reader(method, names[0])
     full = _reader(method, names[1]) if kind is OpKind.BACKWARD else None
 
-    @functools.wraps(method)
     def run(stage: Any, *args: Any, **kwargs: Any) -> Any:
-        split = full is not None and not full(args, kwargs)
-        call = (OpKind.BACKWARD_INPUT if split else kind, stage.stage_index, microbatch(args, kwargs))
-        operations.begin(call)
+        call: Call | None = None
+        with QUIETLY:
+            split = full is not None and not full(args, kwargs)
+            call = (OpKind.BACKWARD_INPUT if split else kind, stage.stage_index, microbatch(args, kwargs))
+            operations.begin(call)
         try:
             return method(stage, *args, **kwargs)
         finally:
@@ -162,8 +175,7 @@ def _run_op(operations: _Operations, method: _Method, kind: OpKind) -> _Method:
     return run
 
 
-def _end_with_loss(operations: _Operations, method: _Method) -> _Method:
-    @functools.wraps(method)
+def _end_with_loss(operations: _Operations, method: Function) -> Function:
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
@@ -173,23 +185,20 @@ def _end_with_loss(operations: _Operations, method: _Method) -> _Method:
     return run
 
 
-def _run_iteration(operations: _Operations, method: _Method) -> _Method:
-    @functools.wraps(method)
+def _run_iteration(operations: _Operations, method: Function) -> Function:
     def step(schedule: Any, *args: Any, **kwargs: Any) -> Any:
         with operations.iteration(schedule):
             return method(schedule, *args, **kwargs)
 
-    setattr(step, _HOOKED, True)
     return step
 
 
-def _register(operations: _Operations, method: _Method) -> _Method:
-    @functools.wraps(method)
-    def register(schedule: Any, computation_type: Any, custom_function: _Method) -> Any:
+def _register(operations: _Operations, method: Function) -> Function:
+    def register(schedule: Any, computation_type: Any, custom_function: Function) -> Any:
         @functools.wraps(custom_function)
-        def run(action: Any, context: Any) -> Any:
+        def run(action: Any, *args: Any, **kwargs: Any) -> Any:
             with operations.function(action):
-                return custom_function(action, context)
+                return custom_function(action, *args, **kwargs)
 
         return method(schedule, computation_type, run)
 

@@ -1,7 +1,7 @@
 """The Trainer of Hugging Face Transformers.
 
-Here are its training step, which begins a microbatch, and its evaluation; backward and optimizer step are those of
-Accelerate, which it stands on. A subclass with a training step of its own is seen as an Accelerate job.
+Here are its training step, which begins a microbatch, be it a subclass's own, and its evaluation; backward and
+optimizer step are those of Accelerate, which it stands on.
 """
 
 import sys
@@ -10,10 +10,13 @@ from types import ModuleType
 from typing import Any
 
 from energyopt.applier.adapters import accelerate
+from energyopt.applier.adapters.guarding import QUIETLY
 from energyopt.applier.adapters.interface import Adapter, Hooks
-from energyopt.applier.adapters.loops import LOOP, loop_facts
+from energyopt.applier.adapters.loops import LOOP, loop_facts, operation
 from energyopt.applier.adapters.patching import Function, framework_name, require, wrap
 from energyopt.applier.runtime.facts import RunFacts
+
+_NEEDED = ("train", "training_step", "evaluation_loop")
 
 
 def install(module: ModuleType, hooks: Hooks) -> None:
@@ -24,22 +27,29 @@ def install(module: ModuleType, hooks: Hooks) -> None:
     """
     framework = framework_name("transformers")
     require(framework, module, {"Trainer": ()})
-    require(framework, module.Trainer, {"training_step": (), "evaluation_loop": ()})
+    require(framework, module.Trainer, dict.fromkeys(_NEEDED, ()))
     below = sys.modules.get("accelerate.accelerator", ModuleType("accelerate.accelerator"))
     accelerate.install(below, hooks)
-    wrap(module.Trainer, "training_step", partial(_hook_training_step, hooks))
+    wrap(module.Trainer, "train", partial(_hook_train, hooks))
+    _hook_training_step(module.Trainer, hooks)
     wrap(module.Trainer, "evaluation_loop", partial(_hook_evaluation, hooks))
 
 
-def _hook_training_step(hooks: Hooks, original: Function) -> Function:
-    def training_step(trainer: Any, *args: Any, **kwargs: Any) -> Any:
-        token = LOOP.forward(hooks, partial(_describe, trainer), partial(_microbatches, trainer))
-        try:
+def _hook_train(hooks: Hooks, original: Function) -> Function:
+    def train(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        with QUIETLY:
+            _hook_training_step(type(trainer), hooks)
+        with LOOP.driven():
             return original(trainer, *args, **kwargs)
-        finally:
-            LOOP.end(token)
 
-    return training_step
+    return train
+
+
+def _hook_training_step(trainer_class: type, hooks: Hooks) -> None:
+    def begin(trainer: Any) -> int:
+        return LOOP.forward(hooks, partial(_describe, trainer), partial(_microbatches, trainer))
+
+    wrap(trainer_class, "training_step", partial(operation, begin))
 
 
 def _hook_evaluation(hooks: Hooks, original: Function) -> Function:

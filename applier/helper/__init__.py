@@ -5,12 +5,16 @@ when this one is killed. Standard library alone until a device is opened.
 """
 
 __all__ = [
+    "asked",
     "board",
     "clockwork",
+    "expected",
     "first_look",
     "iterations",
+    "launch_lead",
     "loop",
     "orders",
+    "parent",
     "patience",
     "sampling",
     "shard",

@@ -22,6 +22,7 @@ class Clockwork:
 
     lead_ns: how far ahead of an operation its clock is asked for; may change at any time.
     dropped: requests that a newer one overtook before the driver was told.
+    wanted_for: the operation that the clock now wanted is for; None for what is not planned.
     span_ns: how long after the last operation (or step) the next one is expected; None where that is not known.
     """
 
@@ -34,8 +35,9 @@ class Clockwork:
         self._last = len(self._clocks_mhz) - 1
         self._spans = [deque[int](maxlen=_REMEMBERED) for _ in (*self._clocks_mhz, safe_mhz)]
         self._wanted_mhz: int | None = None
+        self.wanted_for: int | None = None
         self._told_mhz: int | None = None
-        self._ahead: tuple[int, int] | None = None  # when it is due, and which clock
+        self._ahead: tuple[int, int, int | None] | None = None  # when it is due, which clock, and what for
         self._position: int | None = None  # of the operation that began last; -1 for the iteration's start
         self._since_ns = 0
         self._overdue_ns: int | None = None  # when the operation that follows counts as not coming
@@ -62,7 +64,7 @@ class Clockwork:
         if self._overdue_ns is not None and now_ns >= self._overdue_ns:
             self._miss()
         elif self._ahead is not None and now_ns >= self._ahead[0]:
-            self._want(self._ahead[1])
+            self._want(*self._ahead[1:])
             self._ahead = None
         return self._wanted_mhz
 
@@ -78,7 +80,7 @@ class Clockwork:
     def _begin(self, position: int, now_ns: int) -> None:
         if self._position == position - 1:
             self._spans[position].append(now_ns - self._since_ns)
-        self._want(self._clocks_mhz[position])
+        self._want(self._clocks_mhz[position], position)
         self._at(position, now_ns)
 
     def _at(self, position: int, now_ns: int) -> None:
@@ -88,11 +90,12 @@ class Clockwork:
         following = position + 1
         if not self._spans[following]:
             return
-        clock_mhz = self._safe_mhz if following > self._last else self._clocks_mhz[following]
+        over = following > self._last
+        clock_mhz = self._safe_mhz if over else self._clocks_mhz[following]
         self.span_ns = int(median(self._spans[following]))
         self._overdue_ns = now_ns + 2 * self.span_ns + self.lead_ns + _GRACE_NS
         if clock_mhz != self._wanted_mhz:
-            self._ahead = (now_ns + self.span_ns - self.lead_ns, clock_mhz)
+            self._ahead = (now_ns + self.span_ns - self.lead_ns, clock_mhz, None if over else following)
 
     def _miss(self) -> None:
         """The operation that follows does not come, so what runs instead is not planned."""
@@ -103,12 +106,13 @@ class Clockwork:
 
     def _lose_track(self) -> None:
         self._lose_sight()
-        self._want(self._safe_mhz)
+        self._want(self._safe_mhz, None)
 
     def _lose_sight(self) -> None:
         self._position, self._ahead, self._overdue_ns, self.span_ns = None, None, None, None
 
-    def _want(self, sm_clock_mhz: int) -> None:
+    def _want(self, sm_clock_mhz: int, position: int | None) -> None:
+        self.wanted_for = position
         if sm_clock_mhz == self._wanted_mhz:
             return
         self.dropped += self._wanted_mhz != self._told_mhz

@@ -1,12 +1,10 @@
 """What the helper does: follow the training thread, tell the driver, read the board, until training ends."""
 
-import json
 import os
 import select
 import signal
 import time
 from contextlib import suppress
-from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,7 +14,9 @@ from energyopt.applier.helper.board import Board, energy_source, open_board
 from energyopt.applier.helper.clockwork import Clockwork
 from energyopt.applier.helper.first_look import FirstLook
 from energyopt.applier.helper.iterations import Recorder
+from energyopt.applier.helper.launch_lead import LaunchLead
 from energyopt.applier.helper.orders import Orders, orders_from
+from energyopt.applier.helper.parent import describe, first_line, pidfd, say_ready
 from energyopt.applier.helper.patience import patience_ns
 from energyopt.applier.helper.sampling import Sampler
 from energyopt.applier.helper.shard import ShardWriter
@@ -25,22 +25,22 @@ from energyopt.applier.runtime.channel import CLOSE, Reader
 from energyopt.applier.runtime.reports import Reports
 from energyopt.schemas.errors import EnergyoptError
 
-READY = "ready "
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _SETS_REMEMBERED = 9
+_NEAR_NS = 2_000_000  # a reading or a line of telemetry may take as long
 
 
 def main() -> int:
     """Serve one training rank, as told on standard input; 0 when its training ended."""
     for one in _IGNORED:  # a batch system sends them to everybody, and then training's end is what counts
         signal.signal(one, signal.SIG_IGN)
-    line = _first_line()
+    line = first_line()
     if not line:
         return 0
     orders = orders_from(line)
     try:
         with open_board(orders) as board:
-            _say_ready(board)
+            say_ready(board)
             Helper(orders, board).run()
     except EnergyoptError as error:  # what stays locked must be said, whoever still reads it
         Reports(orders.rank).once("end", str(error))
@@ -63,10 +63,10 @@ class Helper:
         self._sampler = Sampler(board.device, source)
         self._recorder = Recorder(
             self._sampler,
-            orders.clocks_mhz,
-            applied=self._held is not None,
+            every=0 if orders.shard is None else orders.every,
             gpu_times=orders.header.get("timer") == "cuda_events",
         )
+        self._lead = LaunchLead()
         self._reports = Reports(orders.rank)
         self._shard = self._open_shard(source)
         self._reports.passed_on = self._record_report
@@ -80,7 +80,7 @@ class Helper:
             watch_file(Path(self._orders.slowdown_file), self._reader.wish_slowdown, self._reports)
         poller = select.poll()
         poller.register(0, select.POLLIN)
-        watched = _pidfd(self._orders.pid)
+        watched = pidfd(self._orders.pid)
         if watched is not None:
             poller.register(watched, select.POLLIN)
         while self._follow():
@@ -95,9 +95,11 @@ class Helper:
         now_ns = time.monotonic_ns()
         self._reader.beat(now_ns)
         self._tell_driver(now_ns)
-        self._read_board(now_ns)
-        for iteration in self._recorder.finished(now_ns):
-            self._write(iteration)
+        now_ns = time.monotonic_ns()
+        if not self._set_is_near(now_ns):
+            self._read_board(now_ns)
+            for iteration in self._recorder.finished(now_ns):
+                self._write(iteration)
         return going_on
 
     def _catch_up(self) -> bool:
@@ -107,11 +109,14 @@ class Helper:
             self._clockwork.feed(record)
             self._recorder.feed(record)
             self._first_look.feed(record)
+            self._lead.feed(record)
             self._heard_ns = max(self._heard_ns, record.first)
             going_on = going_on and record.kind != CLOSE
         return going_on
 
     def _tell_driver(self, now_ns: int) -> None:
+        if self._held is not None and (complaint := self._lead.complaint) is not None:
+            self._stop_setting(complaint)
         target = self._clockwork.target_mhz(now_ns)
         if self._held is None or target is None or target == self._set_mhz:
             return
@@ -120,10 +125,11 @@ class Helper:
                 return
             self._held.lock(target)
         except EnergyoptError as error:
-            self._stop_setting(error)
+            self._stop_setting(str(error))
             return
         self._set_mhz = target
         self._clockwork.told(target)
+        self._recorder.asked.told(now_ns, target, self._clockwork.wanted_for)
         self._recorder.sets += 1
         self._recorder.dropped = self._clockwork.dropped
         self._learn_latency(time.monotonic_ns() - now_ns)
@@ -134,14 +140,18 @@ class Helper:
             self._set_took_ns = [*self._set_took_ns, took_ns][-_SETS_REMEMBERED:]
             self._clockwork.lead_ns = int(median(self._set_took_ns))
 
-    def _stop_setting(self, error: EnergyoptError) -> None:
-        """A board that refuses in the middle of a run is given back, and only observed from here on."""
-        self._reports.once("set", f"{error}; from here on its clocks are left alone")
+    def _stop_setting(self, why: str) -> None:
+        """A board that refuses, or cannot be told in time, is given back, and only observed from here on."""
+        self._reports.once("set", f"{why}; from here on its clocks are left alone")
         if self._held is not None:
             with suppress(EnergyoptError):  # said when the block ends; its guard tries as well
                 self._held.stop()
         self._held = None
-        self._recorder.applied = False
+        self._recorder.asked.told(time.monotonic_ns(), None, None)
+
+    def _set_is_near(self, now_ns: int) -> bool:
+        due_ns = self._clockwork.due_ns
+        return self._held is not None and due_ns is not None and due_ns - now_ns < _NEAR_NS
 
     def _read_board(self, now_ns: int) -> None:
         if not self._recorder.wants_readings(now_ns):
@@ -159,12 +169,16 @@ class Helper:
             span_ns=self._clockwork.span_ns,
             lead_ns=self._clockwork.lead_ns,
             sets=self._held is not None,
-            reads=self._recorder.wants_readings(now_ns),
+            look_in_ns=self._look_in_ns(now_ns),
         )
         due_ns = self._clockwork.due_ns
         if due_ns is not None:
             wait_ns = min(wait_ns, max(due_ns - now_ns, 0))
         return -(-wait_ns // 1_000_000)
+
+    def _look_in_ns(self, now_ns: int) -> int | None:
+        at_ns = self._sampler.next_ns
+        return None if at_ns is None or not self._recorder.wants_readings(now_ns) else at_ns - now_ns
 
     def _listen(self) -> bool:
         """Reports of the training thread, line by line, for the shard; False when it has closed its end."""
@@ -179,7 +193,7 @@ class Helper:
     def _open_shard(self, source: str | None) -> ShardWriter | None:
         if self._orders.shard is None:
             return None
-        found = {"board": _describe(self._board), "energy_source": source, "applied": self._held is not None}
+        found = {"board": describe(self._board), "energy_source": source, "applied": self._held is not None}
         header = self._orders.header | found
         return ShardWriter(
             Path(self._orders.shard), header, lambda text: self._reports.once("telemetry", text)
@@ -203,37 +217,3 @@ class Helper:
             self._write({"report": f"{self._reader.lost} records of the training thread were lost"})
         if self._shard is not None:
             self._shard.close()
-
-
-def _first_line() -> bytes:
-    said = b""
-    while not said.endswith(b"\n"):
-        piece = os.read(0, 1 << 20)
-        if not piece:
-            return b""  # the parent ended before it had said anything
-        said += piece
-    return said
-
-
-def _say_ready(board: Board) -> None:
-    """Answer, then hold nothing of the parent's pipe open."""
-    answer = {"held": board.held is not None, "problems": board.problems, "board": _describe(board)}
-    print(READY + json.dumps(answer), flush=True)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
-
-
-def _describe(board: Board) -> dict[str, Any] | None:
-    if board.device is None:
-        return None
-    identity = board.device.identity
-    assert is_dataclass(identity)
-    return {key: value for key, value in asdict(identity).items() if value is not None}
-
-
-def _pidfd(pid: int) -> int | None:
-    """A descriptor that turns readable when the process ends; None where the kernel has none."""
-    with suppress(OSError, AttributeError):
-        return os.pidfd_open(pid)
-    return None

@@ -1,9 +1,10 @@
 """Readings of the board while an iteration is recorded: its clock, why it is throttled, its energy at any moment.
 
 The energy counter advances in ticks of 10 to 100 ms, so its value at an iteration's boundary is interpolated
-between the ticks around it, or extrapolated from the nearest ones. A tick is seen late by less than the time
-between two readings, so that at constant power the energy is exact to little more than what 20 ms take. Where there
-is no counter, power is integrated.
+between the ticks around it. Readings therefore begin before a recorded iteration and end after it; where they do
+not (the first iteration), the boundary is extrapolated to over one tick, and beyond that nothing is told. A tick is
+seen late by less than the time between two readings, at the start and at the end alike. Where there is no counter,
+power is integrated.
 """
 
 from bisect import bisect_left
@@ -18,9 +19,10 @@ from energyopt.applier.devices.interface import Absent, Device
 
 INTERVAL_NS = 20_000_000
 TAIL_NS = 300_000_000
-"""How long beyond an iteration's end readings go on, so that a tick lies beyond it."""
+"""How long before an iteration readings begin and after it go on, so that ticks lie on both sides."""
 
 _SLOPE_NS = 300_000_000  # over how much the power is taken that extrapolation needs
+_LATE_NS = 2 * INTERVAL_NS  # a tick is seen late by up to a reading, which may be late itself
 _LONGEST_GAP_NS = 1_000_000_000  # without readings, beyond which integrated power would be a guess
 _MOST = 200_000  # readings kept: over an hour
 
@@ -44,6 +46,11 @@ class Sampler:
         self._source = energy_source
         self._samples: list[Sample] = []
         self._next_ns = 0
+
+    @property
+    def next_ns(self) -> int | None:
+        """When it is time for the next reading; None where there is nothing to read."""
+        return None if self._device is None else self._next_ns
 
     def look(self, now_ns: int) -> None:
         """Take a reading if it is time for one.
@@ -116,8 +123,11 @@ def _number(value: float | Absent) -> float | None:
 
 
 def _at(curve: list[tuple[int, float]], at_ns: int) -> float | None:
-    """A curve's value by linear interpolation, or extrapolation from the nearest part over at most TAIL_NS."""
-    if len(curve) < 2 or not curve[0][0] - TAIL_NS <= at_ns <= curve[-1][0] + TAIL_NS:
+    """A curve's value by linear interpolation, or extrapolation from the nearest part over at most one tick."""
+    if len(curve) < 2:
+        return None
+    tick_ns = median_low(after - before for (before, _), (after, _) in pairwise(curve)) + _LATE_NS
+    if not curve[0][0] - tick_ns <= at_ns <= curve[-1][0] + tick_ns:
         return None
     left, right = _around(curve, at_ns)
     (left_ns, left_j), (right_ns, right_j) = curve[left], curve[right]

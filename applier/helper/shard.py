@@ -1,4 +1,7 @@
-"""One rank's telemetry as lines of JSON, written by a thread of its own: a slow or full disk holds up no clock."""
+"""One rank's telemetry as lines of JSON, made and written by a thread of its own.
+
+Neither their making nor a slow or full disk holds up a clock.
+"""
 
 import json
 import queue
@@ -8,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-_WAITING = 4096  # lines that a slow disk may be behind, a few MB
+_WAITING = 4096  # iterations that a slow disk may be behind, tens of MB at most
 _LAST_WAIT_S = 5.0
 
 
@@ -21,16 +24,15 @@ class ShardWriter:
     def __init__(self, path: Path, header: dict[str, Any], failed: Callable[[str], None]) -> None:
         self._path = path
         self._failed = failed
-        self._lines: queue.Queue[str | None] = queue.Queue(_WAITING)
+        self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue(_WAITING)
         self._lost = 0
         self._thread = threading.Thread(target=self._run, args=(header,), daemon=True)
         self._thread.start()
 
     def write(self, value: dict[str, Any]) -> None:
-        """Add one line, or drop it where the disk is too far behind."""
-        line = json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n"
+        """Add one line, or drop it where the disk is too far behind; the value must not change from here on."""
         try:
-            self._lines.put_nowait(line)
+            self._lines.put_nowait(value)
         except queue.Full:
             self._lost += 1
             if self._lost == 1:
@@ -47,12 +49,11 @@ class ShardWriter:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with _fresh(self._path).open("x", encoding="utf-8") as file:
                 self._append(file, json.dumps(header, separators=(",", ":"), sort_keys=True) + "\n")
-                while (line := self._lines.get()) is not None:
-                    self._append(file, line)
-        except OSError as error:
-            self._failed(
-                f"telemetry: cannot write {self._path}: {error.strerror}; training goes on without it"
-            )
+                while (value := self._lines.get()) is not None:
+                    self._append(file, json.dumps(value, separators=(",", ":"), allow_nan=False) + "\n")
+        except (OSError, ValueError) as error:  # ValueError: a number that JSON lacks
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._failed(f"telemetry: cannot write {self._path}: {reason}; training goes on without it")
             while self._lines.get() is not None:
                 pass
 

@@ -1,3 +1,3 @@
 """Starting a training script with the shim in it."""
 
-__all__ = ["hooks", "inject", "start"]
+__all__ = ["hooks", "inject", "lost", "start"]

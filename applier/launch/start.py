@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from energyopt.applier.adapters.registry import WATCHED, adapter_for
 from energyopt.applier.launch.hooks import after_import
+from energyopt.applier.runtime.ranks import rank
 
 if TYPE_CHECKING:
     from energyopt.applier.runtime.reports import Reports
@@ -32,11 +33,14 @@ class Shim:
         from energyopt.applier.runtime.reports import Reports
 
         if self._reports is None:
-            self._reports = Reports(_rank())
+            self._reports = Reports(rank())
         try:
             self._hook(module, self._reports)
         except Exception as error:  # a framework that cannot be hooked is named, and left as it is
-            self._reports.once(module.__name__, f"{_text(error, module)}; training goes on without a plan")
+            self._reports.once(
+                module.__name__,
+                f"{_text(error, module)}; training goes on, and nothing is set or measured in it",
+            )
 
     def _hook(self, module: ModuleType, reports: "Reports") -> None:
         from energyopt.applier.runtime.run import Run
@@ -65,8 +69,3 @@ def _text(error: Exception, module: ModuleType) -> str:
     if isinstance(error, EnergyoptError):
         return str(error)
     return f"{module.__name__} could not be hooked: {type(error).__name__}: {error}"
-
-
-def _rank() -> int:
-    text = os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or "0"
-    return int(text) if text.isascii() and text.isdigit() else 0

@@ -34,11 +34,14 @@ OUTSIDE: nothing is planned until the next STEP or BEGIN; value is 1 where the i
     the time in ns.
 OP_TIME: what the GPU took for an operation of a recorded iteration; value is its position, first the start in ns
     since the first operation's, second the duration in ns. Position UNKNOWN ends the iteration's list; first is
-    then the iteration's number, second what the shim cost the training thread in ns.
+    then the iteration's number, second what the shim cost the training thread in ns. Position ANCHOR, where there
+    is one, begins it: first is the earliest that its first operation can have started, in ns, and second by how
+    much later it can have been.
 CLOSE: training is over.
 """
 
 UNKNOWN = (1 << 32) - 1
+ANCHOR = UNKNOWN - 1
 VALUE_MASK = (1 << 32) - 1
 NUMBER_MASK = (1 << 31) - 1
 """Of an iteration's number: at 10 iterations a second it begins again after seven years."""

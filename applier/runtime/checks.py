@@ -1,5 +1,6 @@
 """Does a plan fit the run that it was loaded into? Asked once, before the first operation."""
 
+import math
 from collections.abc import Iterator
 
 from energyopt.applier.runtime.facts import RunFacts
@@ -14,7 +15,7 @@ def mismatches(plan: Plan, facts: RunFacts) -> list[str]:
 
     The number of microbatches is not among them: it may change during a run (ramp-up), so each iteration is asked.
     """
-    return [*_shape(plan, facts), *_degrees(plan, facts)]
+    return [*_shape(plan, facts), *_degrees(plan, facts), *_world(plan, facts)]
 
 
 def wrong_shape(plan: Plan, facts: RunFacts) -> bool:
@@ -65,6 +66,21 @@ def _degrees(plan: Plan, facts: RunFacts) -> Iterator[str]:
         planned, found = getattr(plan.pipeline, name), getattr(facts, name)
         if found is not None and planned != found:
             yield f"the plan is for {name} {planned}, the run has {found}"
+
+
+def _world(plan: Plan, facts: RunFacts) -> Iterator[str]:
+    """A replica takes this many ranks, and the run has whole replicas."""
+    degrees = [_known(getattr(facts, name), getattr(plan.pipeline, name)) for name in _DEGREES]
+    needed = plan.pipeline.stages * math.prod(degrees)
+    if plan.pipeline.stages == facts.stages and facts.world_size % needed:
+        yield (
+            f"the plan is for {plan.pipeline.stages} stages x tensor_parallel {degrees[0]} x context_parallel "
+            f"{degrees[1]} = {needed} ranks or a multiple of them, the run has {facts.world_size}"
+        )
+
+
+def _known(found: int | None, planned: int) -> int:
+    return planned if found is None else found
 
 
 def _name(key: tuple[str, int, int]) -> str:

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from energyopt.applier.runtime.current import make_current
 from energyopt.applier.runtime.facts import Describe
+from energyopt.applier.runtime.late import AnySession, LateSession
 from energyopt.applier.runtime.off import OffSession
-from energyopt.applier.runtime.opening import AnySession, open_session
+from energyopt.applier.runtime.opening import open_now
 from energyopt.applier.runtime.reports import Reports
-from energyopt.applier.runtime.settings import Settings
+from energyopt.applier.runtime.settings import Mode, Settings
 
 
 class Run:
@@ -20,7 +22,9 @@ class Run:
         self._settings = settings
         self._reports = reports
         self._owner: AdapterHooks | None = None
-        self.session: AnySession | None = None
+        self._describe: Describe | None = None
+        self.session = LateSession(self._open)
+        make_current(self.session, unless_there_is_one=True)
 
     def hooks_for(self, name: str) -> "AdapterHooks":
         """What the adapter of this name calls."""
@@ -29,13 +33,14 @@ class Run:
     def session_for(self, hooks: "AdapterHooks", describe: Describe) -> AnySession:
         """The session, opened at the first call; another adapter than its owner gets one that does nothing."""
         if self._owner is None:
-            self._owner = hooks
-            self.session = self._open(describe)
-        if self._owner is not hooks or self.session is None:
-            return OffSession()
-        return self.session
+            self._owner, self._describe = hooks, describe
+            make_current(self.session)
+        return self.session.open() if self._owner is hooks else OffSession()
 
-    def _open(self, describe: Describe) -> AnySession:
+    def _open(self) -> AnySession:
+        plan, describe = self._settings.plan, self._describe
+        if plan is None or describe is None or self._settings.mode is Mode.OFF:
+            return OffSession()
         try:
             facts = describe()
         except Exception as error:  # the framework is not as the adapter knows it
@@ -44,7 +49,7 @@ class Run:
                 f"the run cannot be told: {type(error).__name__}: {error}; training goes on unplanned",
             )
             return OffSession()
-        return open_session(settings=self._settings, facts=facts)
+        return open_now(plan, None, lambda: facts, self._settings)
 
 
 class AdapterHooks:

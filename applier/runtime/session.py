@@ -20,7 +20,7 @@ from time import monotonic_ns
 from energyopt.applier.runtime.block import OpBlock
 from energyopt.applier.runtime.channel import BEGIN, CLOSE, END, NUMBER_MASK, OUTSIDE, STEP, UNKNOWN, Writer
 from energyopt.applier.runtime.complaints import Complaints
-from energyopt.applier.runtime.gpu_times import Ended, GpuTimes, write_times
+from energyopt.applier.runtime.gpu_times import Ended, GpuTimes, is_timed, write_times
 from energyopt.applier.runtime.helper_process import HelperProcess
 from energyopt.applier.runtime.reports import Reports
 from energyopt.applier.runtime.slowdown import Slowdown
@@ -112,9 +112,13 @@ class Session:
         return self._block
 
     def step(self, microbatches: int | None = None) -> None:
-        """An iteration begins here, and the one before it ends; its microbatches, where they are not the plan's."""
-        self.finish()
+        """An iteration begins here, and the one before it ends; its microbatches, where they are not the plan's.
+
+        What the ranks said to each other at the last step counts now, and what this one wishes is said now: in
+        between lies an iteration, so that no rank waits for the others to come to this very place.
+        """
         self.start(microbatches)
+        self.finish()
 
     def start(self, microbatches: int | None = None) -> None:
         """An iteration begins here."""
@@ -157,8 +161,9 @@ class Session:
     def set_slowdown(self, slowdown: float) -> None:
         """Let an iteration take up to `slowdown` times what the plan takes, since another pipeline is slower.
 
-        The largest wish of all ranks counts, from the next iteration on, on all ranks together. It takes a plan
-        with alternatives (`apply --alternatives`). 1 takes the wish back.
+        The largest wish of all ranks counts, on all ranks together, from the next iteration on; in a loop that
+        calls `step`, from the one after that. It takes a plan with alternatives (`apply --alternatives`). 1 takes
+        the wish back.
         """
         self._slowdown.set(slowdown)
 
@@ -169,19 +174,20 @@ class Session:
             return
         try:
             ended = self._stop_sampling()
-            self._put(STEP | (self._number + 1 & NUMBER_MASK) << 1, monotonic_ns())
             write_times(self._put, self._times, ended)
             self._put(CLOSE)
         except Exception as error:
             self._fail(error)
         self._silence()
+        self._slowdown.close()
         if not helper.dismiss():
             self._say.helper_hung()
 
     def _start_iteration(self, microbatches: int | None, alternative: int, now_ns: int) -> None:
         self._number += 1
-        self._sampling = bool(self._every) and self._number % self._every == 0
-        self._put(STEP | (self._number & NUMBER_MASK) << 1 | self._sampling, now_ns, alternative)
+        recorded = bool(self._every) and self._number % self._every == 0
+        self._sampling = recorded or (self._times is not None and is_timed(self._number))
+        self._put(STEP | (self._number & NUMBER_MASK) << 1 | recorded, now_ns, alternative)
         if self._sampling and self._times is not None:
             self._times.start()
         if microbatches is None or microbatches == self._microbatches:

@@ -3,10 +3,11 @@
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 
+from energyopt.applier.devices.site_lock import parse_site_lock
 from energyopt.schemas.errors import RequestError
 
 PREFIX = "ENERGYOPT_"
@@ -46,18 +47,16 @@ class Settings:
 
     def to_environment(self) -> dict[str, str]:
         """The variables that `from_environment` reads; absent settings have none. Paths become absolute."""
-        found = {
-            "PLAN": None if self.plan is None else self.plan.absolute(),
-            "MODE": self.mode,
-            "TELEMETRY": None if self.telemetry is None else self.telemetry.absolute(),
-            "SAMPLE_EVERY": self.sample_every,
-            "DEVICE": self.device,
-            "SLOWDOWN": self.slowdown,
-            "SLOWDOWN_FILE": None if self.slowdown_file is None else self.slowdown_file.absolute(),
-            "SITE_LOCK_MHZ": self.site_lock_mhz,
-            "SWITCH_LATENCY_S": self.switch_latency_s,
+        found = {variable: getattr(self, name) for name, variable in VARIABLES.items()}
+        return {
+            variable: str(value.absolute() if isinstance(value, Path) else value)
+            for variable, value in found.items()
+            if value is not None
         }
-        return {PREFIX + name: str(value) for name, value in found.items() if value is not None}
+
+
+VARIABLES = {field.name: PREFIX + field.name.upper() for field in fields(Settings)}
+"""Each setting's environment variable."""
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -83,12 +82,34 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         mode=Mode(mode),
         telemetry=path("TELEMETRY"),
         sample_every=_whole("SAMPLE_EVERY", text("SAMPLE_EVERY") or "10"),
-        device=text("DEVICE"),
+        device=training_device(text("DEVICE"), PREFIX + "DEVICE"),
         slowdown=_number("SLOWDOWN", text("SLOWDOWN") or "1.0", 1.0),
         slowdown_file=path("SLOWDOWN_FILE"),
-        site_lock_mhz=text("SITE_LOCK_MHZ"),
+        site_lock_mhz=_site_lock(text("SITE_LOCK_MHZ")),
         switch_latency_s=None if latency is None else _number("SWITCH_LATENCY_S", latency, 0.0),
     )
+
+
+def training_device(text: str | None, source: str) -> str | None:
+    """A device that a training run can have, as the user's option or variable `source` gives it.
+
+    Raises:
+        RequestError: a simulated one, which no training runs on.
+    """
+    if text is not None and text.startswith("sim:"):
+        raise RequestError(
+            f"{source} is {text!a}, a simulated GPU, which no training runs on: give nvml:UUID, nvml:N or none"
+        )
+    return text
+
+
+def _site_lock(text: str | None) -> str | None:
+    try:
+        parse_site_lock(text)
+    except RequestError:
+        name = f"{PREFIX}SITE_LOCK_MHZ"
+        raise RequestError(f"{name} is {text!a}, neither LOW:HIGH, such as 210:1200, nor none") from None
+    return text
 
 
 def _whole(name: str, text: str) -> int:

@@ -1,30 +1,35 @@
 """Moving along the frontier during a run, when a straggler elsewhere leaves time to save energy in."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from math import inf
 
 from energyopt.applier.runtime.agreement import Agreement
 from energyopt.applier.runtime.reports import Reports
 from energyopt.applier.runtime.tables import StageTable
 
+_LONGEST = 200  # of what a library says of its failure
+
 
 class Slowdown:
     """One rank's wish, and the point of the frontier that all ranks have agreed on.
 
-    agreement: None where the plan has no alternatives: then there is nothing to agree on.
+    join: makes the agreement where the first iteration begins, not before: by then torch.distributed has been
+        started. None where the plan has no alternatives: then there is nothing to agree on.
     operator_wish: what an operator's file asks for now; 0 for nothing.
     """
 
     def __init__(
         self,
         table: StageTable,
-        agreement: Agreement | None,
+        join: Callable[[], Agreement] | None,
         operator_wish: Callable[[], float],
         reports: Reports,
         wish: float,
     ) -> None:
         self._table = table
-        self._agreement = agreement
+        self._join = join
+        self._agreement: Agreement | None = None
         self._operator_wish = operator_wish
         self._reports = reports
         self._launched = False
@@ -52,32 +57,46 @@ class Slowdown:
         try:
             self._agreement.launch(max(self.wish, self._operator_wish()))
         except Exception as error:
-            self._give_up(f"the ranks can no longer slow down together: {error}")
+            self._give_up(error)
 
     def alternative(self) -> int:
         """Where an iteration begins: the alternative that all ranks run now; 0 is the plan itself."""
-        if self._agreement is None:
+        if self._join is None:
             if self._operator_wish() > 1.0:
                 self._check_possible()
             return 0
-        self._launched = False
+        self.launch()  # where nobody said that the last iteration had ended: the others have launched theirs
         try:
-            agreed = self._agreement.result()
+            return self._table.alternative_for(self._agreed(self._join))
         except Exception as error:
-            return self._give_up(f"the ranks can no longer slow down together: {error}")
-        if agreed is None:
-            return self._give_up("not every rank runs the shim, so the ranks cannot slow down together")
-        return self._table.alternative_for(agreed)
+            self._give_up(error)
+            return 0
+
+    def close(self) -> None:
+        """Training is over."""
+        agreement, self._agreement, self._join = self._agreement, None, None
+        if agreement is not None:
+            with suppress(Exception):
+                agreement.close()
+
+    def _agreed(self, join: Callable[[], Agreement]) -> float:
+        if self._agreement is None:
+            self._agreement = join()
+        self._launched = False
+        return self._agreement.result()
 
     def _check_possible(self) -> None:
-        if self._agreement is None:
+        if self._join is None:
             self._reports.once(
                 "alternatives",
                 "the plan has no alternatives to slow down to, or the ranks cannot agree on one; "
                 "write it with apply --alternatives",
             )
 
-    def _give_up(self, why: str) -> int:
-        self._agreement = None
-        self._reports.once("agreement", why)
-        return 0
+    def _give_up(self, error: Exception) -> None:
+        """For good."""
+        self.close()
+        text = " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+        self._reports.once(
+            "agreement", f"the ranks cannot slow down together: {text}; the plan itself is run"
+        )

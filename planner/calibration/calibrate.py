@@ -1,24 +1,24 @@
 """Fitting a profile to runs: from telemetries to a profile that predicts them."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from energyopt.planner.arrays import Floats
-from energyopt.planner.calibration.iteration_time import TimeFit, fit_iteration_time
+from energyopt.planner.calibration.checks import check_request, check_same, reach_notes
+from energyopt.planner.calibration.fitted_times import fitted_times
+from energyopt.planner.calibration.iteration_time import Known, TimeFit, fit_iteration_time
 from energyopt.planner.calibration.metadata import calibrated_metadata
 from energyopt.planner.calibration.op_energies import EnergyFit, ProfilePower, Ramps, Shapes, fit_energies
 from energyopt.planner.calibration.op_times import Curve, Measured, fit_curve, fit_ratio, measured_by_clock
 from energyopt.planner.calibration.records import Calibration, Fitted, FittedOp, FittedRun
+from energyopt.planner.calibration.replicas import slowest_replica
 from energyopt.planner.calibration.rows import calibrated_rows
 from energyopt.planner.calibration.samples import Sample, read_samples
 from energyopt.planner.options import measured_options
-from energyopt.planner.verification.runs import Recorded
-from energyopt.schemas.errors import NotComparableError, RequestError
+from energyopt.planner.verification.runs import WARM_UP, Recorded
 from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey, Schedule
-from energyopt.schemas.pipeline import Pipeline, same_job
+from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.profile import Profile
 
 
@@ -28,31 +28,36 @@ def calibrate(
     *,
     profile: Profile | None = None,
     wait_power_w: float | None = None,
-    skip: int = 0,
+    skip: int = WARM_UP,
 ) -> Calibration:
     """Fit to runs of one job: fixed time, P2P time, the operations' times and energies, and wait power.
 
     profile: to be corrected; without one, rows are made from the runs alone, at the clocks that they ran at.
+    skip: how many recorded iterations at the start of each run are left out.
 
     Raises:
         RequestError: no run, or an impossible wait power.
         NotComparableError: the runs are of different jobs or GPUs, or miss operations.
         ProfileError: something cannot be told from these runs; the text says what is missing.
     """
-    _check_request(runs, wait_power_w)
-    _check_same(runs, profile)
-    samples = [sample for one in runs for sample in read_samples(one.telemetry, one.file, schedule, skip)]
+    check_request(runs, wait_power_w)
+    check_same(runs, profile)
+    read = [read_samples(one, schedule, skip) for one in runs]
+    samples = [sample for one in read for sample in one.found]
     keys = {op.key for op in schedule.ops}
     options = None if profile is None else measured_options(profile, keys)
-    measured = _measured(schedule, samples)
+    weights = np.array([one.weight for one in samples])
+    slowest = slowest_replica(schedule, [one.op_time_s for one in samples], weights)
+    measured = _measured(schedule, samples, slowest)
+    reach = [] if options is None else reach_notes(measured, options)
     curves = {
         key: fit_curve(one) if options is None else fit_ratio(one, options[key])
         for key, one in measured.items()
     }
-    op_time_s = _fitted_times(schedule, samples, curves)
+    op_time_s = fitted_times(schedule, samples, curves, slowest)
     pipeline = runs[0].telemetry.metadata.pipeline
     times = fit_iteration_time(
-        schedule, op_time_s, [one.time for one in samples], _known_p2p_s(pipeline, profile)
+        schedule, op_time_s, [one.time for one in samples], _known_p2p(pipeline, profile), weights
     )
     known_w = profile.metadata.wait_power_w if profile is not None and wait_power_w is None else wait_power_w
     energies = fit_energies(schedule, samples, op_time_s, _shapes(samples, options), known_w)
@@ -60,75 +65,61 @@ def calibrate(
     metadata = calibrated_metadata(runs[0].telemetry, samples, profile, times, energies)
     return Calibration(
         profile=Profile(metadata=metadata, rows=rows),
+        scope=tuple(one.scope for one in read),
         fitted=_fitted(pipeline, profile, known_w, times, energies),
         runs=_runs(samples, times, energies),
         ops=tuple(
-            _fitted_op(key, measured[key], curves[key], energies, None if options is None else options[key])
+            _fitted_op(
+                key,
+                measured[key],
+                curves[key],
+                energies,
+                None if options is None else options[key],
+                len(samples) * sum(op.key == key for op in schedule.ops),
+            )
             for key in sorted(keys)
         ),
-        notes=_notes(profile),
+        notes=(
+            *(note for one in read for note in one.notes),
+            *reach,
+            *_fit_notes(times, samples, slowest),
+            *_profile_notes(profile),
+        ),
     )
 
 
-def _check_request(runs: Sequence[Recorded], wait_power_w: float | None) -> None:
-    if not runs:
-        raise RequestError("calibrate needs at least one telemetry file")
-    if wait_power_w is not None and not (math.isfinite(wait_power_w) and wait_power_w > 0):
-        raise RequestError(f"--wait-power-w needs a power above 0, not {wait_power_w:g}")
+def _known_p2p(pipeline: Pipeline, profile: Profile | None) -> Known:
+    """A profile's, with the interval that an earlier calibration gave it, before the runs' own setting."""
+    if profile is None or profile.metadata.p2p_time_s is None:
+        return Known(p2p_time_s=pipeline.p2p_time_s)
+    half_s = profile.metadata.measurement.get("p2p_time_half_width_s")
+    return Known(
+        p2p_time_s=profile.metadata.p2p_time_s,
+        half_s=float(half_s) if isinstance(half_s, (int, float)) else None,
+    )
 
 
-def _check_same(runs: Sequence[Recorded], profile: Profile | None) -> None:
-    first = runs[0].telemetry.metadata
-    for other in runs[1:]:
-        meta = other.telemetry.metadata
-        difference = same_job(first.pipeline, meta.pipeline)
-        if difference is not None:
-            raise NotComparableError(f"{runs[0].file} and {other.file} are of different jobs: {difference}")
-        for name in ("name", "scope"):
-            one, two = (sorted({str(getattr(gpu, name)) for gpu in each.gpus}) for each in (first, meta))
-            if one != two:
-                raise NotComparableError(f"{runs[0].file} ran on {one}, {other.file} on {two}")
-    scopes = sorted({gpu.scope for gpu in first.gpus})
-    if profile is not None and scopes != [profile.metadata.scope]:
-        raise NotComparableError(
-            f"the profile's energies are of {profile.metadata.scope}, the runs' of {scopes}"
-        )
-
-
-def _known_p2p_s(pipeline: Pipeline, profile: Profile | None) -> float:
-    if profile is not None and profile.metadata.p2p_time_s is not None:
-        return profile.metadata.p2p_time_s
-    return pipeline.p2p_time_s
-
-
-def _measured(schedule: Schedule, samples: Sequence[Sample]) -> dict[OpKey, Measured]:
+def _measured(schedule: Schedule, samples: Sequence[Sample], replica: int) -> dict[OpKey, Measured]:
+    """By key, the operations of one replica in all runs."""
     places: dict[OpKey, list[int]] = {}
     for number, op in enumerate(schedule.ops):
         places.setdefault(op.key, []).append(number)
     return {
         key: measured_by_clock(
-            np.concatenate([one.clock_mhz[ops] for one in samples]),
-            np.concatenate([one.op_time_s[ops] for one in samples]),
+            np.concatenate([one.clock_mhz[replica, ops] for one in samples]),
+            np.concatenate([one.op_time_s[replica, ops] for one in samples]),
+            np.repeat([one.weight for one in samples], len(ops)),
+            np.concatenate([one.seen_mhz[replica, ops] for one in samples]),
+            np.concatenate([one.throttle[replica, ops] for one in samples]),
         )
         for key, ops in places.items()
     }
 
 
-def _fitted_times(schedule: Schedule, samples: Sequence[Sample], curves: dict[OpKey, Curve]) -> Floats:
-    """[n, W]: the time of every operation of every run by the curves."""
-    found = np.empty((len(schedule.ops), len(samples)))
-    keys = [op.key for op in schedule.ops]
-    for run, sample in enumerate(samples):
-        pairs = list(zip(keys, sample.clock_mhz.tolist(), strict=True))
-        known = {pair: float(curves[pair[0]].at(np.array([pair[1]]))[0]) for pair in set(pairs)}
-        found[:, run] = [known[pair] for pair in pairs]
-    return found
-
-
 def _shapes(samples: Sequence[Sample], options: dict[OpKey, tuple[Option, ...]] | None) -> Shapes:
     if options is not None:
         return ProfilePower(options)
-    return Ramps(sorted({int(clock) for one in samples for clock in one.clock_mhz}))
+    return Ramps(sorted({int(clock) for one in samples for clock in one.clock_mhz.flat}))
 
 
 def _fitted(
@@ -176,7 +167,12 @@ def _runs(samples: Sequence[Sample], times: TimeFit, energies: EnergyFit) -> tup
 
 
 def _fitted_op(
-    key: OpKey, measured: Measured, curve: Curve, energies: EnergyFit, options: tuple[Option, ...] | None
+    key: OpKey,
+    measured: Measured,
+    curve: Curve,
+    energies: EnergyFit,
+    options: tuple[Option, ...] | None,
+    count: int,
 ) -> FittedOp:
     clocks = measured.clock_mhz.astype(np.int64)
     off = measured.time_s / curve.at(clocks) - 1
@@ -189,14 +185,30 @@ def _fitted_op(
     return FittedOp(
         key=key,
         clocks=len(clocks),
-        ops=int(measured.ops.sum()),
+        ops=count,
         time_ratio=time_ratio,
         energy_ratio=energy_ratio,
         residual=float(np.sqrt(np.average(off**2, weights=measured.ops))),
     )
 
 
-def _notes(profile: Profile | None) -> tuple[str, ...]:
+def _fit_notes(times: TimeFit, samples: Sequence[Sample], slowest: int) -> list[str]:
+    found = []
+    if times.overlap:
+        found.append(
+            f"the operations' longest path takes {100 * times.overlap:.2f} % more than the iterations, in the mean "
+            "of the runs: the fixed time is set to 0, and predictions come out that much too long"
+        )
+    replicas = len(samples[0].op_time_s)
+    if replicas > 1:
+        found.append(
+            f"{replicas} data-parallel replicas: times of operations are those of the replica with the longest "
+            f"path, number {slowest} from 0, energies the mean of all"
+        )
+    return found
+
+
+def _profile_notes(profile: Profile | None) -> tuple[str, ...]:
     if profile is None:
         return ("no profile was given: rows cover the clocks that the runs ran at, and no others",)
     return ("rows of partitions and kernels are left out: plans use rows of operations alone",)

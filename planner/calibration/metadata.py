@@ -44,7 +44,7 @@ def calibrated_metadata(
         wait_power_w=energies.wait_power_w,
         fixed_time_s=times.fixed_time_s,
         p2p_time_s=times.p2p_time_s,
-        measurement=base.measurement | {name: value for name, value in found.items() if value is not None},
+        measurement={name: value for name, value in (base.measurement | found).items() if value is not None},
         source=f"calibrated with {len(samples)} runs" + (f"; {base.source}" if base.source else ""),
     )
 
@@ -60,12 +60,11 @@ def _new_metadata(telemetry: Telemetry) -> ProfileMetadata:
     meta = telemetry.metadata
     pipeline = meta.pipeline
     names = sorted({gpu.name for gpu in meta.gpus if gpu.name is not None})
-    scope = next(iter(meta.gpus)).scope if meta.gpus else Scope.GPU_BOARD
     return ProfileMetadata(
         device_name=" and ".join(names) or "unnamed GPU",
         device_kind=DeviceKind.IMPORTED,
         wait_power_w=0.0,
         gpus_per_stage=pipeline.tensor_parallel * pipeline.context_parallel,
-        scope=Scope(scope),
+        scope=Scope(next(iter(meta.scopes), Scope.GPU_BOARD)),
         workload={"tp": pipeline.tensor_parallel, "cp": pipeline.context_parallel},
     )

@@ -87,16 +87,16 @@ class EnergyFit:
 def fit_energies(
     schedule: Schedule,
     samples: Sequence[Sample],
-    op_time_s: Floats,
+    op_time_s: Sequence[Floats],
     shapes: Shapes,
     wait_power_w: float | None,
 ) -> EnergyFit:
-    """Fit powers to the energies of W runs.
+    """Fit powers to the energies of W runs, each of which counts by its weight.
 
-    op_time_s: [n, W] of the fitted times; wait_power_w: the profile's or the user's, None where unknown.
+    op_time_s: of each run the fitted times, [G, n]; wait_power_w: the profile's or the user's, None where unknown.
 
     Raises:
-        ProfileError: no energies, or they cannot tell wait power from the operations' power.
+        ProfileError: no energies, or they cannot tell wait power from the operations' power, or leave none for it.
     """
     if not any(np.isfinite(one.stage_energy_j).any() for one in samples):
         raise ProfileError("no run has energies: the GPUs gave no readings, so only times could be fitted")
@@ -105,6 +105,11 @@ def fit_energies(
     drawn, wanted = design.priors(wait_power_w)
     full, goal = np.vstack([matrix, drawn]), np.concatenate([target, wanted])
     found, _ = nnls(full, goal, maxiter=100 * full.shape[1])
+    if found[design.wait] <= 0:
+        raise ProfileError(
+            "the runs' energies leave nothing for waiting, and no GPU draws 0 W: readings and times of operations "
+            "contradict each other; leave out runs whose energies are doubtful (`energyopt show` has them)"
+        )
     wait_half_w = _half_width(full, goal, found, column=design.wait, data=len(target))
     _check_identified(found[design.wait], wait_half_w, wait_power_w)
     return EnergyFit(
@@ -124,8 +129,10 @@ class _Design:
     """
 
     def __init__(
-        self, schedule: Schedule, samples: Sequence[Sample], op_time_s: Floats, shapes: Shapes
+        self, schedule: Schedule, samples: Sequence[Sample], op_time_s: Sequence[Floats], shapes: Shapes
     ) -> None:
+        weights = np.array([one.weight for one in samples])
+        self.weights = weights / weights.mean()
         self.measured_j = np.array([one.stage_energy_j for one in samples])  # [W, S]
         self.given = isinstance(shapes, ProfilePower)
         keys = [op.key for op in schedule.ops]
@@ -141,9 +148,9 @@ class _Design:
         self.cube = self._seconds(schedule, samples, op_time_s, shapes)
 
     def _seconds(
-        self, schedule: Schedule, samples: Sequence[Sample], op_time_s: Floats, shapes: Shapes
+        self, schedule: Schedule, samples: Sequence[Sample], op_time_s: Sequence[Floats], shapes: Shapes
     ) -> Floats:
-        """[W, S, columns]: what one unit of each column adds to a GPU's energy."""
+        """[W, S, columns]: what one unit of each column adds to a GPU's energy, the mean over replicas."""
         found = np.zeros((len(samples), schedule.stages, self.wait + 1))
         places: dict[OpKey, list[int]] = {}
         for number, op in enumerate(schedule.ops):
@@ -151,16 +158,20 @@ class _Design:
         for run, sample in enumerate(samples):
             found[run, :, self.wait] = sample.stage_time_s
             for key, ops in places.items():
-                time_s = op_time_s[ops, run]
-                found[run, key.stage, self.columns[key]] = time_s @ shapes.shapes(key, sample.clock_mhz[ops])
-                found[run, key.stage, self.wait] -= time_s.sum()
+                time_s = op_time_s[run][:, ops]  # [G, ops of the key]
+                drawn = [
+                    one @ shapes.shapes(key, clocks)
+                    for one, clocks in zip(time_s, sample.clock_mhz[:, ops], strict=True)
+                ]
+                found[run, key.stage, self.columns[key]] = np.mean(drawn, axis=0)
+                found[run, key.stage, self.wait] -= time_s.sum() / len(time_s)
         return found
 
     def data(self) -> tuple[Floats, Floats]:
         """One row per run and stage with a reading, as relative errors in units of the noise."""
         read = np.isfinite(self.measured_j)
-        rows = self.cube[read] / self.measured_j[read][:, None] / _NOISE
-        return rows, np.full(len(rows), 1 / _NOISE)
+        noise = _NOISE / np.sqrt(np.broadcast_to(self.weights[:, None], read.shape)[read])
+        return self.cube[read] / (self.measured_j[read] * noise)[:, None], 1 / noise
 
     def priors(self, wait_power_w: float | None) -> tuple[Floats, Floats]:
         """Rows that draw stages to their kind's common weights, and all to what is known."""
@@ -196,8 +207,6 @@ class _Design:
 def _half_width(full: Floats, goal: Floats, found: Floats, *, column: int, data: int) -> float:
     """Half the 95 % interval of one column, from the scatter of the data and what the priors leave open."""
     active = np.flatnonzero(found > 0)
-    if column not in active:
-        return float("inf")
     used = full[:, active]
     residual = (goal - full @ found)[:data]
     scatter = max(float(residual @ residual) / max(data - len(active), 1), 1e-12)

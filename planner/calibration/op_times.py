@@ -22,11 +22,16 @@ from energyopt.schemas.intervals import student_quantile
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Measured:
-    """The operations of one key, by rising clock: mean time and how many there were."""
+    """The operations of one key, by rising clock: mean time and how many there were, each as its run's weight.
+
+    seen_mhz: mean clock seen, NaN where nothing was; throttle: the reasons' bits; both None where not known.
+    """
 
     clock_mhz: Floats
     time_s: Floats
     ops: Floats
+    seen_mhz: Floats | None = None
+    throttle: Ints | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,13 +63,23 @@ class Curve:
         return option_at(self.options, clock).time_s * self.ratio_at(clock)
 
 
-def measured_by_clock(clock_mhz: Ints, time_s: Floats) -> Measured:
-    """Means by clock of the operations of one key, from all samples."""
-    clocks, index, ops = np.unique(clock_mhz, return_inverse=True, return_counts=True)
+def measured_by_clock(
+    clock_mhz: Ints, time_s: Floats, weight: Floats, seen_mhz: Floats, throttle: Ints
+) -> Measured:
+    """Means by clock of the operations of one key, from all samples; each argument has one entry per operation."""
+    clocks, index = np.unique(clock_mhz, return_inverse=True)
+    ops = np.bincount(index, weights=np.asarray(weight, dtype=np.float64))
+    seen = np.isfinite(seen_mhz)
+    known = np.bincount(index, weights=weight * seen)
+    total = np.bincount(index, weights=weight * np.where(seen, seen_mhz, 0.0))
+    bits = np.zeros(len(clocks), dtype=np.int64)
+    np.bitwise_or.at(bits, index, throttle)
     return Measured(
         clock_mhz=clocks.astype(np.float64),
-        time_s=np.bincount(index, weights=time_s) / ops,
-        ops=ops.astype(np.float64),
+        time_s=np.bincount(index, weights=weight * time_s) / ops,
+        ops=np.asarray(ops, dtype=np.float64),
+        seen_mhz=np.divide(total, known, out=np.full(len(clocks), np.nan), where=known > 0),
+        throttle=bits,
     )
 
 

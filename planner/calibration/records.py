@@ -10,8 +10,8 @@ from energyopt.schemas.profile import Profile
 class Fitted:
     """One number of the new profile, before (None: unknown) and now.
 
-    half_width: half the 95 % interval, None where it was not fitted or too few runs give none; kept: why it was not
-        fitted.
+    half_width: half the 95 % interval, None where too few runs give none, or it was neither fitted nor known from
+        an earlier calibration; kept: why it was not fitted.
     """
 
     name: str
@@ -52,9 +52,10 @@ class FittedOp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The new profile and how it came about."""
+    """The new profile and how it came about; `scope` says what each run's numbers cover."""
 
     profile: Profile
+    scope: tuple[str, ...]
     fitted: tuple[Fitted, ...]
     runs: tuple[FittedRun, ...]
     ops: tuple[FittedOp, ...]

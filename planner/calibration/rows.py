@@ -30,7 +30,7 @@ def calibrated_rows(
             raise ProfileError(
                 f"the runs' energies leave none for the {key}: give more runs of different plans"
             )
-        rows += _rows(key, clocks, time_s.tolist(), energy_j.tolist())
+        rows += _rows(key, clocks, time_s.tolist(), energy_j.tolist(), measured[key])
     return tuple(rows)
 
 
@@ -41,7 +41,9 @@ def _clocks(curve: Curve, measured: Measured, every: Sequence[int]) -> Ints:
     return np.array([clock for clock in every if low <= clock <= high], dtype=np.int64)
 
 
-def _rows(key: OpKey, clocks: Ints, time_s: Sequence[float], energy_j: Sequence[float]) -> list[ProfileRow]:
+def _rows(
+    key: OpKey, clocks: Ints, time_s: Sequence[float], energy_j: Sequence[float], measured: Measured
+) -> list[ProfileRow]:
     return [
         ProfileRow(
             level=Level.OP,
@@ -49,9 +51,21 @@ def _rows(key: OpKey, clocks: Ints, time_s: Sequence[float], energy_j: Sequence[
             chunk=key.chunk,
             op=key.kind,
             sm_clock_mhz=clock,
+            achieved_sm_clock_mhz=seen_mhz,
             time_s=one_s,
             energy_j=one_j,
             energy_source=EnergySource.MODEL,
+            throttle=bits,
         )
         for clock, one_s, one_j in zip(clocks.tolist(), time_s, energy_j, strict=True)
+        for seen_mhz, bits in (_seen(measured, clock),)
     ]
+
+
+def _seen(measured: Measured, clock: int) -> tuple[int | None, int | None]:
+    """The clock that runs at this one really had, and what held it back; None where none ran at it or looked."""
+    place = np.flatnonzero(measured.clock_mhz == clock)
+    if not len(place) or measured.seen_mhz is None or measured.throttle is None:
+        return None, None
+    seen_mhz = float(measured.seen_mhz[place[0]])
+    return (round(seen_mhz), int(measured.throttle[place[0]])) if np.isfinite(seen_mhz) else (None, None)

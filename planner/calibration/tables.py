@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from energyopt.planner.calibration.records import Calibration, Fitted
 from energyopt.planner.tables import Table
-from energyopt.planner.wording import MISSING, gpus, number, percent, percent_change
+from energyopt.planner.wording import MISSING, gpus, number, percent, percent_change, relative
 
 if TYPE_CHECKING:
     from energyopt.planner.calibration.records import FittedOp, FittedRun
@@ -49,11 +49,16 @@ def _run_row(one: "FittedRun") -> tuple[str, ...]:
         str(one.iterations),
         number(one.measured_s, "s"),
         number(one.fitted_s, "s"),
-        percent_change(one.fitted_s / one.measured_s - 1),
-        number(one.measured_j, "J"),
-        number(one.fitted_j, "J"),
-        percent_change(one.fitted_j / one.measured_j - 1),
+        _off(one.fitted_s, one.measured_s),
+        number(one.measured_j or None, "J"),
+        number(one.fitted_j or None, "J"),
+        _off(one.fitted_j, one.measured_j),
     )
+
+
+def _off(fitted: float, measured: float) -> str:
+    off = relative(fitted, measured)
+    return MISSING if off is None else percent_change(off)
 
 
 def _ops(found: Calibration) -> Table:
@@ -84,5 +89,6 @@ def calibration_to_json(found: Calibration) -> dict[str, Any]:
         "fitted": [asdict(one) for one in found.fitted],
         "runs": [asdict(one) for one in found.runs],
         "ops": [asdict(one) | {"key": str(one.key)} for one in found.ops],
+        "scope": list(found.scope),
         "notes": list(found.notes),
     }

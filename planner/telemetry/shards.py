@@ -13,6 +13,8 @@ from energyopt.schemas.telemetry_shard import SHARD_FORMAT, SHARD_VERSION
 
 Columns = dict[str, list[Any]]
 
+_LONGEST_HEADER = 1 << 24
+
 _OF_ITERATIONS = (
     *("alternative", "time_s", "energy_j", "achieved_sm_clock_mhz", "throttle", "clock_sets"),
     *("dropped_requests", "overhead_s", "helper_cpu_s"),
@@ -44,6 +46,10 @@ def read_shard(path: Path) -> Shard:
         FileFormatError: no such file; names the line and the field.
     """
     lines = read_text(path).split("\n")
+    if len(lines) == 1:
+        raise FileFormatError(
+            f"{path}: {'its first line is cut short' if lines[0] else 'empty'}, as by a kill"
+        )
     cut_short = lines[-1] != ""
     header = Node(path, "line 1", _parsed(path, 1, lines[0]))
     check_header(header, SHARD_FORMAT, SHARD_VERSION)
@@ -63,12 +69,14 @@ def read_shard(path: Path) -> Shard:
 
 
 def is_shard(path: Path) -> bool:
-    """Whether a file is such a shard, by its first line."""
+    """Whether a file is such a shard, by its first line; a killed rank may leave an empty one or half a line."""
     try:
         with path.open("rb") as file:
-            return SHARD_FORMAT.encode() in file.readline(1 << 24)
+            line = file.readline(_LONGEST_HEADER)
     except OSError:
         return False
+    cut_short = path.suffix == ".jsonl" and not line.endswith(b"\n")
+    return cut_short or SHARD_FORMAT.encode() in line
 
 
 def _parsed(path: Path, number: int, line: str) -> Any:

@@ -1,6 +1,7 @@
 """Putting a prediction beside a measured mean, and judging the difference."""
 
 import re
+from dataclasses import replace
 
 from energyopt.planner.verification.records import Quantity, Verdict
 from energyopt.planner.verification.statistics import Estimate, Interval, deviation
@@ -25,22 +26,46 @@ def parse_tolerance(text: str) -> float:
 def compare(
     predicted: float | None, measured: Estimate | None, tolerance: float | None = None, scale: float = 1.0
 ) -> Quantity:
-    """A prediction times `scale` beside a measurement; judged where a tolerance is given."""
+    """A prediction times `scale` beside a measurement; judged where a tolerance is given.
+
+    What is to be judged and cannot be compared, or has no interval, is "cannot tell", with the reason.
+    """
     scaled = None if predicted is None else predicted * scale
     if scaled is None or measured is None or scaled <= 0:
-        return Quantity(predicted=scaled, measured=measured, deviation=None)
+        found = Quantity(predicted=scaled, measured=measured, deviation=None)
+        return found if tolerance is None else doubt(found, _why_not(scaled, measured))
     off = deviation(measured, scaled)
-    verdict = Verdict.NOT_JUDGED if tolerance is None else judge(off, tolerance)
-    return Quantity(predicted=scaled, measured=measured, deviation=off, verdict=verdict)
+    if tolerance is None:
+        return Quantity(predicted=scaled, measured=measured, deviation=off)
+    found = Quantity(predicted=scaled, measured=measured, deviation=off, verdict=judge(off, tolerance))
+    if off.low is None:
+        return doubt(found, f"{measured.iterations} iterations are too few for an interval")
+    return found
 
 
 def judge(off: Interval, tolerance: float) -> Verdict:
     """Whether a deviation keeps to the tolerance, in either direction: a model that is off is off both ways.
 
-    The whole interval decides; where there is none, the mean alone.
+    The whole interval decides; where there is none, nothing can be told.
     """
-    low = off.value if off.low is None else off.low
-    high = off.value if off.high is None else off.high
-    if -tolerance <= low and high <= tolerance:
+    if off.low is None or off.high is None:
+        return Verdict.UNKNOWN
+    if -tolerance <= off.low and off.high <= tolerance:
         return Verdict.WITHIN
-    return Verdict.BEYOND if low > tolerance or high < -tolerance else Verdict.UNKNOWN
+    return Verdict.BEYOND if off.low > tolerance or off.high < -tolerance else Verdict.UNKNOWN
+
+
+def doubt(one: Quantity, why: str) -> Quantity:
+    """The same, of which nothing can be told, and why; what is beyond the tolerance stays so."""
+    return one if one.verdict is Verdict.BEYOND else replace(one, verdict=Verdict.UNKNOWN, why=why)
+
+
+def not_judged(one: Quantity, why: str) -> Quantity:
+    """The same without a verdict, and why there is none."""
+    return replace(one, verdict=Verdict.NOT_JUDGED, why=why)
+
+
+def _why_not(predicted: float | None, measured: Estimate | None) -> str:
+    if measured is None:
+        return "it was not read"
+    return "nothing is predicted for it" if predicted is None else f"{predicted:g} is no prediction"

@@ -12,8 +12,10 @@ from energyopt.schemas.errors import NotComparableError
 from energyopt.schemas.files import read_bytes
 from energyopt.schemas.pipeline import Pipeline, same_job
 from energyopt.schemas.plan import Plan
-from energyopt.schemas.telemetry import Telemetry
+from energyopt.schemas.profile import Profile
+from energyopt.schemas.telemetry import Telemetry, TelemetryMetadata
 
+_DEGREES = {"tp": "tensor_parallel", "cp": "context_parallel"}
 _NAMES = ("stage", "op", "chunk", "microbatch")
 
 
@@ -48,9 +50,32 @@ def check_scope(scope: str, whose: str, telemetry: Telemetry, file: str) -> None
     Raises:
         NotComparableError: says which.
     """
-    others = sorted({gpu.scope for gpu in telemetry.metadata.gpus} - {scope})
+    others = sorted({*telemetry.metadata.scopes} - {scope})
     if others:
         raise NotComparableError(f"{whose} energies are of {scope}, those of {file} of {', '.join(others)}")
+
+
+def check_profile(profile: Profile, telemetry: Telemetry, file: str) -> tuple[str, ...]:
+    """Refuse a profile whose energies cover other things or that was measured with other degrees; note another GPU.
+
+    Raises:
+        NotComparableError: says which.
+    """
+    meta, pipeline = profile.metadata, telemetry.metadata.pipeline
+    check_scope(meta.scope, "the profile's", telemetry, file)
+    for short, name in _DEGREES.items():
+        measured, ran = meta.workload.get(short), getattr(pipeline, name)
+        if measured is not None and measured != ran:
+            raise NotComparableError(
+                f"the profile was measured with {name} {measured}, {file} ran with {ran}"
+            )
+    per_stage = pipeline.tensor_parallel * pipeline.context_parallel
+    if meta.gpus_per_stage not in (1, per_stage):
+        raise NotComparableError(
+            f"the profile's rows stand for {meta.gpus_per_stage} GPUs of a stage, {file} ran with {per_stage}"
+        )
+    others = _others(meta.device_name, telemetry)
+    return (f"the profile is of {meta.device_name}, and {file} ran on {others}",) if others else ()
 
 
 def check_baseline(run: Run, baseline: Run, files: tuple[str, str]) -> None:
@@ -65,10 +90,14 @@ def check_baseline(run: Run, baseline: Run, files: tuple[str, str]) -> None:
         raise NotComparableError(
             f"cannot compare {files[0]} on {one.world_size} ranks with {files[1]} on {other.world_size}"
         )
-    for name in ("name", "scope"):
-        kinds = [sorted({str(getattr(gpu, name)) for gpu in each.gpus}) for each in (one, other)]
-        if kinds[0] != kinds[1]:
+    for kinds in ((gpu_names(one), gpu_names(other)), (list(one.scopes), list(other.scopes))):
+        if all(kinds) and kinds[0] != kinds[1]:  # what could not be read says nothing
             raise NotComparableError(f"cannot compare {files[0]} ({kinds[0]}) with {files[1]} ({kinds[1]})")
+
+
+def gpu_names(metadata: TelemetryMetadata) -> list[str]:
+    """The names of a run's GPUs, as far as they were read, each once."""
+    return sorted({gpu.name for gpu in metadata.gpus if gpu.name is not None})
 
 
 def _check_job(one: Pipeline, other: Pipeline, files: str) -> None:
@@ -79,31 +108,40 @@ def _check_job(one: Pipeline, other: Pipeline, files: str) -> None:
 
 
 def _other_device(plan: Plan, telemetry: Telemetry) -> tuple[str, ...]:
-    names = sorted(
-        {gpu.name for gpu in telemetry.metadata.gpus if gpu.name not in (None, plan.device_name)} - {None}
-    )
-    return (f"the plan is for {plan.device_name}, and ran on {', '.join(map(str, names))}",) if names else ()
+    others = _others(plan.device_name, telemetry)
+    return (f"the plan is for {plan.device_name}, and ran on {others}",) if others else ()
+
+
+def _others(device_name: str, telemetry: Telemetry) -> str:
+    """The names of a run's GPUs that are not this one's."""
+    return ", ".join(name for name in gpu_names(telemetry.metadata) if name != device_name)
 
 
 def _other_clocks(plan: Plan, telemetry: Telemetry) -> str | None:
-    """The first operation whose clock is not the plan's, in words; None where all are."""
+    """The first operation whose clock is not the plan's, in words; None where all are.
+
+    What the plan does not have, such as the optimizer, runs at a clock of the shim's own.
+    """
     rows = telemetry.ops
     rows = rows.filter(pc.equal(rows["alternative"], 0))
-    asked = rows.group_by([*_NAMES, "sm_clock_mhz"], use_threads=False).aggregate([]).to_pylist()
+    found = rows.group_by([*_NAMES, "sm_clock_mhz"], use_threads=False).aggregate([]).to_pylist()
     planned = {
         (stage, str(op.op), op.chunk, op.microbatch): op.sm_clock_mhz
         for stage, ops in enumerate(plan.stages)
         for op in ops
     }
+    asked = sorted((name, row["sm_clock_mhz"] or 0) for row in found if (name := _name(row)) in planned)
     if not asked:
         return "no operation of it is recorded to tell by"
-    for row in asked:
-        row["chunk"] = row["chunk"] or 0
-        clock = planned.get(tuple(row[name] for name in _NAMES))
-        if clock != row["sm_clock_mhz"]:
-            return f"{_words(row)} asked for {row['sm_clock_mhz']} MHz, this plan for {clock}"
+    for name, clock in asked:
+        if clock != planned[name]:
+            stage, op, _, microbatch = name
+            return (
+                f"{op} of microbatch {microbatch} on stage {stage} asked for {clock or 'no'} MHz, this plan for "
+                f"{planned[name]}"
+            )
     return None
 
 
-def _words(row: dict[str, Any]) -> str:
-    return f"{row['op']} of microbatch {row['microbatch']} on stage {row['stage']}"
+def _name(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["stage"], row["op"], row["chunk"] or 0, row["microbatch"]

@@ -6,6 +6,8 @@ from energyopt.planner.verification.promises import Promise
 from energyopt.planner.verification.records import OpRow, Section, WorkRow
 from energyopt.planner.verification.statistics import FEWEST, FEWEST_FOR_CORRELATION
 from energyopt.planner.wording import percent_change
+from energyopt.schemas.pipeline import Pipeline
+from energyopt.schemas.profile import Profile
 
 _HELD = 0.98
 _SHOWN = 5
@@ -19,6 +21,20 @@ def profile_notes(promise: Promise) -> list[str]:
         (beyond, "beyond its rows: extrapolated"),
     )
     return [f"{count} operations run at clocks {name}" for count, name in names if count]
+
+
+def time_notes(pipeline: Pipeline, profile: Profile | None) -> list[str]:
+    """Which times outside operations a prediction rests on, where plan and profile say different ones."""
+    if profile is None:
+        return []
+    found = []
+    for name, words in (("fixed_time_s", "fixed time"), ("p2p_time_s", "P2P time")):
+        used, planned = getattr(profile.metadata, name), getattr(pipeline, name)
+        if used is not None and used != planned:
+            found.append(
+                f"the prediction uses the profile's {words}, {used:.6g} s, not the plan's {planned:.6g} s"
+            )
+    return found
 
 
 def clock_notes(rows: Sequence[OpRow]) -> list[str]:
@@ -40,7 +56,7 @@ def clock_notes(rows: Sequence[OpRow]) -> list[str]:
 
 
 def section_notes(sections: Sequence[Section]) -> list[str]:
-    """Stalls, too few iterations, and energies that could not be compared."""
+    """Stalls, and too few iterations to tell their correlation."""
     found = []
     for one in sections:
         name = "the plan" if one.alternative == 0 else f"alternative {one.alternative}"
@@ -52,23 +68,17 @@ def section_notes(sections: Sequence[Section]) -> list[str]:
                 f"prediction, and lengthen the mean by {100 * one.stall_share:.2f} %"
             )
         count = len(one.numbers)
-        if count < FEWEST:
-            found.append(f"{name} has {count} iterations: fewer than {FEWEST} give no interval")
-        elif count < FEWEST_FOR_CORRELATION:
+        if FEWEST <= count < FEWEST_FOR_CORRELATION:
             found.append(
                 f"{name} has {count} iterations: with fewer than {FEWEST_FOR_CORRELATION} they are taken as "
                 "independent, so the interval may be too narrow"
-            )
-        if one.energy.measured is not None and one.energy.predicted is None:
-            found.append(
-                "the energy is not compared: GPUs without a reading are spread unevenly over the stages; "
-                "give --profile"
             )
     return found
 
 
 def worst_stage(sections: Sequence[Section], work: Sequence[WorkRow]) -> str | None:
     """Where the model is off most: by the operations' time where that is known, else by energy."""
+    work = [row for row in work if row.predicted_s > 0]
     if work:
         row = max(work, key=lambda one: abs(one.measured_s / one.predicted_s - 1))
         off = percent_change(row.measured_s / row.predicted_s - 1)

@@ -35,6 +35,8 @@ def chosen_ops(telemetry: Telemetry, numbers: Ints) -> pa.Table:
 
 def op_rows(ops: pa.Table, profile: Profile | None) -> tuple[OpRow, ...]:
     """One row per (stage, chunk, kind, clock), by rising key; predicted where the profile has the operation."""
+    # sorted first: sums in another order differ in their last digits
+    ops = ops.sort_by([(name, "ascending") for name in (*_KEY, "rank", "iteration", "microbatch")])
     each = ops.group_by([*_KEY, "rank", "iteration"], use_threads=False).aggregate(
         [("time_s", "mean"), ("time_s", "count"), ("achieved_sm_clock_mhz", "mean")]
     )

@@ -15,7 +15,8 @@ from energyopt.schemas.profile import Profile
 
 REACH = 0.1
 """How far beyond its outermost rows, as a share of their clock, a profile's trend is trusted."""
-_MOST_BEYOND = 0.05
+MOST_BEYOND = 0.05
+"""The largest share of operations that may run further out."""
 _BASE = 0.05  # the outermost trend is that between rows which lie at least this share of the clock apart
 
 
@@ -113,7 +114,7 @@ def _refuse_far(table: OptionTable, schedule: Schedule, asked: list[int]) -> Non
         <= clock
         <= (1 + REACH) * table[op.key][-1].sm_clock_mhz
     ]
-    if len(far) > _MOST_BEYOND * len(asked):
+    if len(far) > MOST_BEYOND * len(asked):
         op, clock = far[0]
         known = [one.sm_clock_mhz for one in table[op.key]]
         raise ProfileError(

@@ -6,7 +6,7 @@ from energyopt.planner.verification.prediction import predict
 from energyopt.planner.verification.runs import Run
 from energyopt.schemas.errors import NotComparableError
 from energyopt.schemas.ops import Schedule
-from energyopt.schemas.plan import Plan, PlannedOp
+from energyopt.schemas.plan import Alternative, Plan, PlannedOp, Prediction
 from energyopt.schemas.profile import Profile
 
 
@@ -27,35 +27,46 @@ class Promise:
     def covered_j(self, run: Run) -> float | None:
         """The energy of the GPUs that were read; None where the promise cannot be split among them."""
         if self.stage_energy_j is not None:
-            return self.energy_j or None
+            covered = zip(self.stage_energy_j, run.boards, strict=True)
+            return sum(energy_j * boards for energy_j, boards in covered) or None
         if not run.gpus or len(set(run.boards)) > 1:
             return None
         return self.energy_j * run.gpus / self.gpus
 
 
-def promises(plan: Plan, run: Run, profile: Profile | None, schedule: Schedule | None) -> list[Promise]:
-    """Of the plan and its alternatives, by their numbers."""
-    if profile is not None:
-        assert schedule is not None
-        every = (plan.stages, *(other.stages for other in plan.alternatives))
-        return [_profiled(stages, plan, schedule, profile, run) for stages in every]
-    if plan.predicted is None:
+def promises(plan: Plan, run: Run, profile: Profile | None, schedule: Schedule | None) -> dict[int, Promise]:
+    """Of the plan and its alternatives, by their numbers; only of those that ran."""
+    ran = set(run.alternative.tolist())
+    if profile is None and plan.predicted is None:
         raise NotComparableError("the plan predicts nothing to verify; give a profile with --profile")
-    return [
-        Promise(time_s=one.iteration_time_s, energy_j=one.energy_j, gpus=plan.gpus)
-        for one in (plan.predicted, *(other.predicted for other in plan.alternatives))
-    ]
+    found = {}
+    every: tuple[Plan | Alternative, ...] = (plan, *plan.alternatives)
+    for number, one in enumerate(every):
+        if number not in ran:
+            continue
+        if profile is None:
+            assert one.predicted is not None
+            found[number] = _promised(one.predicted, plan.gpus)
+        else:
+            assert schedule is not None
+            found[number] = _profiled(one.stages, plan, schedule, profile)
+    return found
+
+
+def _promised(one: Prediction, gpus: int) -> Promise:
+    return Promise(
+        time_s=one.iteration_time_s, energy_j=one.energy_j, gpus=gpus, stage_energy_j=one.stage_energy_j
+    )
 
 
 def _profiled(
-    stages: tuple[tuple[PlannedOp, ...], ...], plan: Plan, schedule: Schedule, profile: Profile, run: Run
+    stages: tuple[tuple[PlannedOp, ...], ...], plan: Plan, schedule: Schedule, profile: Profile
 ) -> Promise:
     found = predict(stages, plan.pipeline, schedule, profile)
-    covered = zip(found.stage_energy_j, run.boards, strict=True)
     return Promise(
         time_s=found.iteration_time_s,
-        energy_j=sum(energy_j * boards for energy_j, boards in covered),
-        gpus=run.gpus,
+        energy_j=sum(found.stage_energy_j),
+        gpus=plan.pipeline.stages,
         stage_energy_j=found.stage_energy_j,
         unmeasured=(found.between, found.beyond),
     )

@@ -16,6 +16,11 @@ class Verdict(StrEnum):
     NOT_JUDGED = "not judged"
 
     @property
+    def judged(self) -> bool:
+        """Whether there was something to judge."""
+        return self is not Verdict.NOT_JUDGED
+
+    @property
     def fails(self) -> bool:
         """Whether a check that needs this quantity fails: what is not shown to be within has not been verified."""
         return self in (Verdict.BEYOND, Verdict.UNKNOWN)
@@ -23,12 +28,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """A prediction and what was measured, in s or J; both for the same GPUs."""
+    """A prediction and what was measured, in s or J; both for the same GPUs.
+
+    why: why nothing can be told, or why it was not judged; None where the interval speaks for itself.
+    """
 
     predicted: float | None
     measured: Estimate | None
     deviation: Interval | None
     verdict: Verdict = Verdict.NOT_JUDGED
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +69,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """What the plan saves, over every iteration, stalls included.
+    """What the plan saves, over every iteration that was not skipped, stalls included.
 
-    energy, time: new / old - 1 with the 95 % interval; measured: against a baseline run, else the plan's own
-    prediction for every operation at its highest clock. gpus: that both energies cover.
+    energy, time: new / old - 1 with the 95 % interval; measured: against baseline runs, else the plan's own
+    prediction for every operation at its highest clock. gpus: that both energies cover. baselines: how many runs;
+    from two on their differences are in the intervals. iterations: of the plan, of all baselines.
     """
 
     measured: bool
     gpus: int
+    baselines: int = 0
     time: Interval
     energy: Interval | None
     iterations: tuple[int, int] | None = None

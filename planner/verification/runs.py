@@ -4,7 +4,7 @@ The time of an iteration is that of its slowest rank, a stage's time that of its
 over distinct boards: two ranks on one board read the same counter, so the first of them speaks for it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,9 @@ MIXED = -2
 """In `Run.alternative`: ranks ran different plans."""
 STALL = 1.05
 """An iteration that takes more than this times the median is called a stall."""
+WARM_UP = 1
+"""How many recorded iterations are left out at a run's start unless told otherwise: caches are cold, memory is
+still being taken, and libraries choose their kernels."""
 
 _WHOLE = 0.5  # an iteration shorter than this times the median is none: an evaluation, or the end of the run
 
@@ -56,6 +59,11 @@ class Run:
     cut_short: int
 
     @property
+    def unread(self) -> tuple[int, ...]:
+        """The stages of which no board gave a reading."""
+        return tuple(stage for stage, boards in enumerate(self.boards) if not boards)
+
+    @property
     def gpus(self) -> int:
         """How many distinct boards the energies cover."""
         return sum(self.boards)
@@ -76,10 +84,19 @@ class Run:
         return np.asarray(chosen & (self.time_s <= STALL * np.median(self.time_s[chosen])))
 
 
-def read_run(telemetry: Telemetry, file: str, skip: int = 0, *, every_rank: bool = True) -> Run:
+def read_run(
+    telemetry: Telemetry,
+    file: str,
+    skip: int = 0,
+    *,
+    every_rank: bool = True,
+    mute: Collection[int] = (),
+) -> Run:
     """Arrange a telemetry's iterations; the first `skip` complete ones are left out.
 
+    A board whose readings are all 0 J gave none: a GPU in use draws power, so its counter stands still.
     every_rank: refuse a run of which ranks are missing; without it, those that are there make the run.
+    mute: ranks whose energies are not to count.
 
     Raises:
         NotComparableError: a rank is missing, or no iteration is left.
@@ -94,6 +111,8 @@ def read_run(telemetry: Telemetry, file: str, skip: int = 0, *, every_rank: bool
     time_s, energy_j, asked = (
         _matrix(rows[name], cells, shape) for name in ("time_s", "energy_j", "alternative")
     )
+    silent = ~(energy_j > 0).any(axis=0) | np.isin(sorted(stage_of), list(mute))
+    energy_j[:, silent] = np.nan
     complete: Ints = np.flatnonzero(np.asarray(np.isfinite(time_s)).all(axis=1))
     whole = _whole(complete, time_s)
     kept = whole[skip:]
@@ -146,7 +165,7 @@ def _whole(complete: Ints, time_s: Floats) -> Ints:
     if not len(complete):
         return complete
     took_s = time_s[complete].max(axis=1)
-    whole: Ints = complete[took_s >= _WHOLE * np.median(took_s)]
+    whole: Ints = complete[(took_s >= _WHOLE * np.median(took_s)) & (took_s > 0)]
     return whole
 
 

@@ -13,7 +13,7 @@ _SCOPES = {"gpu_board": "GPU boards only", "module": "whole modules (GPU, its pr
 def scope_lines(run: Run, skipped: int) -> tuple[str, ...]:
     """The scope of a run's energies and times."""
     meta = run.metadata
-    scopes = sorted({gpu.scope for gpu in meta.gpus})
+    scopes = meta.scopes
     names = sorted({gpu.name or "unnamed GPU" for gpu in meta.gpus})
     covered = ", ".join(_SCOPES.get(one, one) for one in scopes)
     energies = f"energies: {covered}; {gpus(run.gpus)} of {run.ranks} ranks ({', '.join(names)})"

@@ -37,6 +37,16 @@ class Estimate:
     effective: float | None = None
     half_width: float | None = None
 
+    @property
+    def relative_half_width(self) -> float | None:
+        """`half_width` as a share of the mean; None where there is none to relate to."""
+        return None if self.half_width is None or not self.mean else self.half_width / abs(self.mean)
+
+    @property
+    def relative_std(self) -> float | None:
+        """`std` as a share of the mean; None where there is none to relate to."""
+        return None if self.std is None or not self.mean else self.std / abs(self.mean)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
@@ -92,9 +102,9 @@ def ratio(new: Estimate, old: Estimate) -> Interval:
 
 def _relative_variance(one: Estimate) -> tuple[float, float] | None:
     """Of the mean, relative to the mean's square; and the effective sample size."""
-    if one.std is None or one.effective is None:
+    if one.relative_std is None or one.effective is None:
         return None
-    return (one.std / one.mean) ** 2 / one.effective, one.effective
+    return one.relative_std**2 / one.effective, one.effective
 
 
 def _correlation(series: Floats) -> float:

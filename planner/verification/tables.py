@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 
 from energyopt.planner.tables import Table
-from energyopt.planner.verification.records import OpRow, Quantity, Saving, Section, Verification
+from energyopt.planner.verification.records import OpRow, Quantity, Saving, Section, Verdict, Verification
 from energyopt.planner.verification.statistics import Estimate, Interval
 from energyopt.planner.wording import MISSING, gpus, number, percent, percent_change
 
-_COLUMNS = ("per iteration", "predicted", "measured", "+-", "spread", "off by", "95 % interval", "verdict")
+_COLUMNS = (
+    *("per iteration", "predicted", "measured", "iterations", "+-", "spread", "off by", "95 % interval"),
+    "verdict",
+)
 _MOST_ROWS = 40
 _OPS = ("operation", "asked MHz", "seen MHz", "ops", "time s", "+-", "predicted s", "off by", "held back by")
 
@@ -23,30 +26,29 @@ def verification_tables(found: Verification) -> tuple[Table, ...]:
 
 
 def words(found: Verification) -> str:
-    """The outcome in one line."""
-    judged = [
-        (section.alternative, name, quantity)
+    """The outcome in one line, with all that was not compared or not judged, and why."""
+    parts = [
+        f"{'' if section.alternative == 0 else f'alternative {section.alternative}: '}{name} {_off(quantity)}"
         for section in found.sections
         for name, quantity in (("time", section.time), ("energy", section.energy))
-        if quantity.deviation is not None
-    ]
-    parts = [
-        f"{'' if alternative == 0 else f'alternative {alternative}: '}{name} {_off(quantity)} ({quantity.verdict})"
-        for alternative, name, quantity in judged
     ]
     limit = f"tolerance +-{100 * found.tolerance:g} %"
-    advice = (
-        "; record more iterations to narrow the interval" if any("cannot" in one for one in parts) else ""
+    wide = any(
+        one.verdict is Verdict.UNKNOWN and one.deviation is not None and one.why is None
+        for section in found.sections
+        for one in (section.time, section.energy)
     )
-    outcome = "NOT VERIFIED" if found.failed else "verified"
-    return f"{outcome}, {limit}: {', '.join(parts)}{advice}"
+    advice = "; record more iterations to narrow the interval" if wide else ""
+    return f"{'NOT VERIFIED' if found.failed else 'verified'}, {limit}: {', '.join(parts)}{advice}"
 
 
 def _off(quantity: Quantity) -> str:
-    assert quantity.deviation is not None
+    why = f": {quantity.why}" if quantity.why else ""
     one = quantity.deviation
+    if one is None:
+        return f"not compared ({quantity.verdict}{why})"
     interval = "no interval" if one.low is None else f"95 %: {_interval(one)}"
-    return f"{percent_change(one.value)}, {interval}"
+    return f"{percent_change(one.value)}, {interval} ({quantity.verdict}{why})"
 
 
 def _section(found: Verification, one: Section) -> Table:
@@ -64,24 +66,25 @@ def _section(found: Verification, one: Section) -> Table:
 
 
 def _cells(one: Quantity, unit: str) -> tuple[str, ...]:
-    mean, half, spread = _estimate(one.measured, unit)
     off = one.deviation
     return (
         number(one.predicted, unit),
-        mean,
-        half,
-        spread,
+        *_estimate(one.measured, unit),
         MISSING if off is None else percent_change(off.value),
         MISSING if off is None else _interval(off),
-        str(one.verdict) if off is not None else MISSING,
+        str(one.verdict) if off is not None or one.verdict.judged else MISSING,
     )
 
 
-def _estimate(one: Estimate | None, unit: str) -> tuple[str, str, str]:
+def _estimate(one: Estimate | None, unit: str) -> tuple[str, str, str, str]:
     if one is None:
-        return MISSING, MISSING, MISSING
-    half, std = (None if each is None else each / abs(one.mean) for each in (one.half_width, one.std))
-    return number(one.mean, unit), percent(half), percent(std)
+        return MISSING, "0", MISSING, MISSING
+    return (
+        number(one.mean, unit),
+        str(one.iterations),
+        percent(one.relative_half_width),
+        percent(one.relative_std),
+    )
 
 
 def _interval(one: Interval) -> str:
@@ -93,9 +96,11 @@ def _interval(one: Interval) -> str:
 def _saving(one: Saving) -> Table:
     if one.measured:
         assert one.iterations is not None
+        against = "the baseline run" if one.baselines == 1 else f"{one.baselines} baseline runs"
+        between = "not " if one.baselines == 1 else ""
         title = (
-            f"measured against the baseline run ({gpus(one.gpus)}; {one.iterations[0]} and {one.iterations[1]} "
-            "iterations, stalls included; differences between runs are not in the interval)"
+            f"measured against {against} ({gpus(one.gpus)}; {one.iterations[0]} and {one.iterations[1]} "
+            f"iterations, stalls included; differences between runs are {between}in the interval)"
         )
     else:
         title = f"predicted, not measured: against every operation at its highest clock ({gpus(one.gpus)})"
@@ -131,16 +136,13 @@ def _op_cells(rows: tuple[OpRow, ...]) -> Iterator[tuple[str, ...]]:
     for row in rows:
         measured, off = row.time.measured, row.time.deviation
         chunk = f", chunk {row.chunk}" if row.chunk else ""
-        half = (
-            None if measured is None or measured.half_width is None else measured.half_width / measured.mean
-        )
         yield (
             f"{row.op} of stage {row.stage}{chunk}",
             MISSING if row.sm_clock_mhz is None else str(row.sm_clock_mhz),
             number(row.achieved_sm_clock_mhz, "MHz"),
             str(row.ops),
             MISSING if measured is None else f"{measured.mean:.5g}",
-            percent(half),
+            percent(None if measured is None else measured.relative_half_width),
             MISSING if row.time.predicted is None else f"{row.time.predicted:.5g}",
             MISSING if off is None else percent_change(off.value),
             ", ".join(row.throttle) or MISSING,

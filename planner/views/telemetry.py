@@ -93,8 +93,7 @@ def _stage_row(name: str, time: Estimate | None, energy: Estimate | None, boards
 def _cells(one: Estimate | None, unit: str) -> tuple[str, str, str]:
     if one is None:
         return MISSING, MISSING, MISSING
-    half, spread = (None if each is None else each / abs(one.mean) for each in (one.half_width, one.std))
-    return number(one.mean, unit), percent(half), percent(spread)
+    return number(one.mean, unit), percent(one.relative_half_width), percent(one.relative_std)
 
 
 def _ops(telemetry: Telemetry, run: Run) -> Table:
@@ -105,14 +104,13 @@ def _ops(telemetry: Telemetry, run: Run) -> Table:
 
 def _op_row(row: OpRow) -> tuple[str, ...]:
     measured = row.time.measured
-    half = None if measured is None or measured.half_width is None else measured.half_width / measured.mean
     return (
         f"{row.op} of stage {row.stage}{f', chunk {row.chunk}' if row.chunk else ''}",
         MISSING if row.sm_clock_mhz is None else str(row.sm_clock_mhz),
         number(row.achieved_sm_clock_mhz, "MHz"),
         str(row.ops),
         MISSING if measured is None else f"{measured.mean:.5g}",
-        percent(half),
+        percent(None if measured is None else measured.relative_half_width),
         ", ".join(row.throttle) or MISSING,
     )
 

@@ -116,7 +116,7 @@ for words in (one.split() for one in commands):
         "--switch-tradeoff --tensor-parallel",
         "apply --alternatives --deadline-s --energy-budget-j --format --help --json --max-slowdown --output "
         "--point --power-cap-w",
-        "verify --baseline --help --json --profile --schedule --skip --tolerance",
+        "verify --baseline --help --json --profile --schedule --skip --time-only --tolerance",
         "calibrate --help --json --output --profile --schedule --skip --wait-power-w",
         "diff --allow --format --help --json --max-energy-increase --max-time-increase --output",
         "show --help --json --plot --timeline",

@@ -1,33 +1,22 @@
 """`energyopt verify`: exit codes, what is printed, what is refused."""
 
-import importlib.util
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from energyopt.schemas.profile import write_profile
-from energyopt.schemas.telemetry import write_telemetry
+from energyopt.schemas.telemetry import read_telemetry, write_telemetry
 
 Energyopt = Callable[..., int]
-
-
-@pytest.fixture(scope="session")
-def recorded() -> ModuleType:
-    path = Path(__file__).parents[1] / "planner" / "verification" / "recorded.py"
-    spec = importlib.util.spec_from_file_location("recorded", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["recorded"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -53,10 +42,65 @@ def test_a_kept_promise_is_0_and_names_its_scope(
     printed = capsys.readouterr().out
     assert code == 0
     assert "energies: GPU boards only; 2 GPUs of 2 ranks (toy)" in printed
-    assert "iterations: 0 to 19 as the run counts them, 20 in all" in printed
-    assert "measured against the baseline run (2 GPUs; 20 and 20 iterations" in printed
+    assert "iterations: 1 to 19 as the run counts them, 19 in all, the first 1 skipped" in printed
+    assert "measured against the baseline run (2 GPUs; 19 and 19 iterations" in printed
     assert "where the model is off most: --profile shows at which stage" in printed
     assert printed.splitlines()[-1].startswith("verified, tolerance +-2 %: time ")
+
+
+def test_several_baselines_show_what_runs_differ_by(
+    energyopt: Energyopt, recorded: ModuleType, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = recorded.Job()
+    again = job.record([1400] * len(job.schedule.ops), alternative=None, noise=0.001, seed=2)
+    write_telemetry(files / "again.parquet", again)
+    words = ("--baseline", files / "base.parquet", "--baseline", files / "again.parquet")
+    assert energyopt("verify", files / "plan.json", files / "run.parquet", *words) == 0
+    printed = capsys.readouterr().out
+    assert "measured against 2 baseline runs (2 GPUs; 19 and 38 iterations" in printed
+    assert "differences between runs are in the interval" in printed
+
+
+def test_an_energy_that_was_not_read_is_1_unless_only_the_time_is_asked(
+    energyopt: Energyopt, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = (run := read_telemetry(files / "run.parquet")).table
+    place = table.schema.get_field_index("energy_j")
+    unread = pa.nulls(len(table), pa.float64())
+    write_telemetry(
+        files / "unread.parquet",
+        replace(run, table=table.set_column(place, table.schema.field(place), unread)),
+    )
+    words = ("verify", files / "plan.json", files / "unread.parquet")
+    assert energyopt(*words) == 1
+    assert "energy not compared (cannot tell: no GPU gave a reading)" in capsys.readouterr().out
+    assert energyopt(*words, "--time-only") == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("verified, ")
+
+
+def test_a_schedule_that_is_not_used_is_said(
+    energyopt: Energyopt, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert energyopt("verify", files / "plan.json", files / "run.parquet", "--schedule", "none.csv") == 0
+    assert capsys.readouterr().err == "note: --schedule none.csv is not used without --profile\n"
+
+
+def test_the_order_of_rows_changes_no_byte(
+    energyopt: Energyopt, recorded: ModuleType, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = recorded.Job()
+    run = job.record(job.clocks(3), noise=0.001, op_noise=0.01)
+    order = np.random.default_rng(0).permutation(len(run.table))
+    texts, profiles = [], []
+    for table in (run.table, run.table.take(pa.array(order))):
+        write_telemetry(files / "any.parquet", replace(run, table=table))
+        words = ("--profile", files / "profile.parquet", "--json")
+        assert energyopt("verify", files / "plan.json", files / "any.parquet", *words) == 0
+        texts.append(capsys.readouterr().out)
+        assert energyopt("calibrate", files / "any.parquet", "-o", files / "c.parquet", *words) == 0
+        profiles.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert profiles[0] == profiles[1]
 
 
 def test_the_plan_may_come_through_a_pipe(energyopt: Energyopt, files: Path, tmp_path: Path) -> None:
@@ -98,7 +142,7 @@ def test_json_has_everything(energyopt: Energyopt, files: Path, capsys: pytest.C
     found = json.loads(capsys.readouterr().out)
     assert found["failed"] is False
     (section,) = found["sections"]
-    assert section["numbers"] == list(range(20))
+    assert section["numbers"] == list(range(1, 20))
     assert section["time"]["verdict"] == "within"
     assert abs(section["stages"][1]["energy"]["deviation"]["value"]) < 0.002
     assert {row["op"] for row in found["ops"]} == {"forward", "backward"}

@@ -101,6 +101,15 @@ def test_the_plan_has_the_clocks_of_the_choices(small_frontier: Frontier) -> Non
     assert plan.gpus == 2
 
 
+def test_the_prediction_says_each_stages_energy(small_frontier: Frontier) -> None:
+    """Stage 0: 300 + 250 + 500 + 600 J in 6.75 s and 2.25 s of waiting; stage 1: 1800 J in 6 s and 3 s."""
+    chosen = selection.by_name(small_frontier, "fastest")
+    predicted = selection.to_plan(small_frontier, chosen).predicted
+    assert predicted is not None and predicted.stage_energy_j is not None
+    assert predicted.stage_energy_j == pytest.approx((1875.0, 2100.0))
+    assert sum(predicted.stage_energy_j) == pytest.approx(predicted.energy_j)
+
+
 def test_the_best_single_clock_meets_the_deadline_asked_for(small_frontier: Frontier) -> None:
     tight = selection.to_plan(small_frontier, selection.by_deadline(small_frontier, 11.2))
     loose = selection.to_plan(small_frontier, selection.by_deadline(small_frontier, 11.3))

@@ -29,13 +29,14 @@ ABSENT = object()
 
 @pytest.fixture
 def full_plan(small_plan: Plan) -> Plan:
-    """Every optional member filled: an alternative, and a call that runs forward and backward."""
+    """Every optional member filled: an alternative, energies by stage, and a call that runs both ways."""
     assert small_plan.predicted is not None
     other = Alternative(predicted=small_plan.predicted, stages=small_plan.stages)
     last = small_plan.stages[1]
     both = replace(last[1], op=OpKind.FORWARD_BACKWARD, microbatch=1, backward_chunk=0, backward_microbatch=0)
     stages = (small_plan.stages[0], (last[0], both, last[3]))
-    return replace(small_plan, stages=stages, alternatives=(other,))
+    predicted = replace(small_plan.predicted, stage_energy_j=(1875.0, 2100.0))
+    return replace(small_plan, predicted=predicted, stages=stages, alternatives=(other,))
 
 
 @pytest.fixture
@@ -181,6 +182,12 @@ def test_faults_in_an_alternative(full_plan: Plan) -> None:
     value = changed(plan_to_json(full_plan), "alternatives.0.stages.1.ops.2.microbatch", 9)
     with pytest.raises(FileFormatError, match=r"@ \$.alternatives\[0\].stages\[1\].ops\[2\].microbatch"):
         plan_from_json(Node("p", "$", value))
+
+
+def test_energies_by_stage_are_as_many_as_the_stages(full_plan: Plan) -> None:
+    wrong = changed(plan_to_json(full_plan), "predicted.stage_energy_j", [1.0])
+    with pytest.raises(FileFormatError, match="1 stages, but the pipeline has 2 @"):
+        plan_from_json(Node(Path("plan.json"), "$", wrong))
 
 
 def test_chunks_of_one_stage_are_different_operations(small_plan: Plan) -> None:

@@ -13,10 +13,7 @@ from typing import Any
 from energyopt.applier.devices.interface import Absent
 from energyopt.schemas.errors import DeviceError
 
-NO_DRIVER = (
-    "no NVIDIA driver on this machine (libnvidia-ml.so.1 not found); "
-    "use --device sim:a100-sxm4-80gb to try energyopt without a GPU"
-)
+NO_DRIVER = "no NVIDIA driver on this machine (libnvidia-ml.so.1 not found)"
 
 
 class Code(IntEnum):
@@ -68,6 +65,10 @@ class CallFailedError(Exception):
         super().__init__(reason(code))
 
 
+class NoGpuError(DeviceError):
+    """There is no GPU here, or no driver for one."""
+
+
 def reason(code: int) -> str:
     """An error code in plain words."""
     known = {int(key): text for key, text in REASONS.items()}
@@ -96,7 +97,8 @@ class Driver:
             try:
                 self._nvml.nvmlInit()
             except self._nvml.NVMLError as error:
-                raise DeviceError(reason(error.value)) from error
+                kind = NoGpuError if error.value == Code.LIBRARY_NOT_FOUND else DeviceError
+                raise kind(reason(error.value)) from error
             self._pid = pid
         return pid
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from energyopt.applier.devices.nvml.driver import NoGpuError
 from energyopt.schemas.errors import DeviceError
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
@@ -42,9 +43,7 @@ def resolve(selector: str, boards: Sequence[ListedBoard], environ: Mapping[str, 
         DeviceError: no such board, or it is not certain which one it is.
     """
     if not boards:
-        raise DeviceError(
-            "the NVIDIA driver sees no GPU; use --device sim:a100-sxm4-80gb to try energyopt without"
-        )
+        raise NoGpuError("the NVIDIA driver sees no GPU")
     if selector.startswith(UUID_PREFIXES):
         return _complete(selector, boards)
     if selector != "auto" and not selector.isdecimal():

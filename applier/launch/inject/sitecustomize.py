@@ -17,14 +17,19 @@ def _run_shadowed() -> None:
 
 
 def _start() -> None:
-    if not os.environ.get("ENERGYOPT_PLAN"):
-        return
+    plan = os.environ.get("ENERGYOPT_PLAN")
     try:
-        from energyopt.applier.launch.start import start
+        if plan:
+            from energyopt.applier.launch.start import start
+
+            start()
+        elif plan is None:
+            from energyopt.applier.launch.lost import warn_if_lost
+
+            warn_if_lost()
     except Exception as error:
-        print(f"energyopt: not loaded into {sys.executable}: {error}", file=sys.stderr)
-        return
-    start()
+        if plan:
+            print(f"energyopt: not loaded into {sys.executable}: {error}", file=sys.stderr)
 
 
 if __name__ == "sitecustomize":

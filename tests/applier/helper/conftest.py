@@ -1,5 +1,6 @@
-"""A board in virtual time."""
+"""A board in virtual time, and a recorder that reads it."""
 
+import json
 from collections.abc import Callable
 from math import floor
 from typing import Any
@@ -7,7 +8,12 @@ from typing import Any
 import pytest
 
 from energyopt.applier.devices.interface import Absent, State
+from energyopt.applier.helper.iterations import Recorder
+from energyopt.applier.helper.sampling import Sampler
+from energyopt.applier.runtime.channel import OP_TIME, Record
 from energyopt.schemas.errors import DeviceError
+
+MS = 1_000_000
 
 
 class VirtualBoard:
@@ -54,3 +60,44 @@ class VirtualBoard:
 @pytest.fixture
 def virtual_board() -> type[VirtualBoard]:
     return VirtualBoard
+
+
+class RecorderBench:
+    """A recorder whose board is read every 20 ms while the recorder wants it."""
+
+    def __init__(self, board: Any, *, every: int = 10, gpu_times: bool = False) -> None:
+        self.board = board
+        self.sampler = Sampler(board, "counter")
+        self.recorder = Recorder(self.sampler, every=every, gpu_times=gpu_times)
+        self.done: list[dict[str, Any]] = []
+
+    def until(self, at_ms: float) -> None:
+        while self.board.now_ns + MS <= at_ms * MS:
+            self.board.now_ns += MS
+            if self.recorder.wants_readings(self.board.now_ns):
+                self.sampler.look(self.board.now_ns)
+            self.done += self.recorder.finished(self.board.now_ns)
+
+    def follow(self, *records: Record, until_ms: float | None = None) -> list[dict[str, Any]]:
+        for record in records:
+            if record.kind != OP_TIME:
+                self.until(record.first / MS)
+            self.recorder.feed(record)
+        if until_ms is not None:
+            self.until(until_ms)
+        json.dumps(self.done, allow_nan=False)
+        return self.done
+
+    def told(self, at_ms: float, sm_clock_mhz: int | None, position: int | None = None) -> None:
+        self.recorder.asked.told(int(at_ms * MS), sm_clock_mhz, position)
+
+
+@pytest.fixture
+def make_bench(virtual_board: type[VirtualBoard]) -> Callable[..., RecorderBench]:
+    """`make_bench(gpu_times=True)`: a recorder of a board of 300 W."""
+    return lambda **options: RecorderBench(virtual_board(), **options)
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., RecorderBench]) -> RecorderBench:
+    return make_bench()

@@ -310,3 +310,19 @@ def test_whatever_comes_and_however_late_it_is_seen(
     learnt = work.span_ns is not None
     last = work.target_mhz(at_ns + 3600 * 1000 * MS)
     assert last == SAFE_MHZ or not learnt
+
+
+def test_what_a_clock_is_wanted_for(board: Board) -> None:
+    """Telemetry says of each operation whether the driver was told its clock."""
+    work = board.clockwork
+    found = []
+    for record in iteration(100):
+        board.follow([record])
+        found.append((board.clock_mhz, work.wanted_for))
+    assert found == [(None, None), (1305, 0), (900, 1), (1200, 2), (SAFE_MHZ, None)]
+    board.follow([step(400)], until_ms=401)
+    assert (board.clock_mhz, work.wanted_for) == (1305, 0), "ahead of it"
+    board.follow([begin(0, 410)], until_ms=446)
+    assert (board.clock_mhz, work.wanted_for) == (900, 1)
+    board.follow([], until_ms=5000)
+    assert (board.clock_mhz, work.wanted_for) == (SAFE_MHZ, None), "it does not come"

@@ -123,28 +123,33 @@ def test_a_board_that_is_not_there() -> None:
     assert sampler.energy_j(0, 100) is None
 
 
-@pytest.mark.parametrize("beyond_ms", [301, 5000])
-def test_nothing_is_extrapolated_far(virtual_board: Board, beyond_ms: int) -> None:
-    board = virtual_board(tick_s=0.01)
+@pytest.mark.parametrize(("tick_ms", "beyond_ms"), [(10, 90), (50, 130), (100, 260), (100, 5000)])
+def test_nothing_is_extrapolated_far(virtual_board: Board, tick_ms: int, beyond_ms: int) -> None:
+    """Over one tick, seen late by up to two looks; of a board that idles before an iteration more would be wrong.
+
+    Ticks of 10 ms are seen as such of 20, since the board is looked at every 20 ms. The last one may have been seen
+    a tick before the last look, and the first one comes a tick after the first look.
+    """
+    board = virtual_board(tick_s=tick_ms * 1e-3)
     sampler = Sampler(board, "counter")
     watch(sampler, board, 1000, 2000)
     assert sampler.energy_j(1500 * MS, (2000 + beyond_ms) * MS) is None
     assert sampler.energy_j((1000 - beyond_ms) * MS, 1500 * MS) is None
-    assert sampler.energy_j(1500 * MS, 2200 * MS) == pytest.approx(210.0, abs=4.5)
+    assert sampler.energy_j(1500 * MS, 2020 * MS) == pytest.approx(156.0, abs=300 * 0.045)
 
 
 @pytest.mark.parametrize("last_ms", range(2000, 2040, 3))
 def test_what_is_extrapolated_has_a_steady_slope(virtual_board: Board, last_ms: int) -> None:
     """Wherever readings end. From one to the next the counter makes one or two ticks of 15 ms: no slope to go by.
 
-    200 ms beyond, at a slope that is wrong by 15 ms in 300 ms less a tick and a look, and 15 ms for the tick.
+    40 ms beyond, at a slope that is wrong by 15 ms in 300 ms less a tick and a look, and 15 ms for the tick.
     """
     board = virtual_board(tick_s=0.015)
     sampler = Sampler(board, "counter")
     watch(sampler, board, 1000, last_ms)
-    found_j = sampler.energy_j(1500 * MS, (last_ms + 200) * MS)
-    bound_s = 0.015 + (0.2 + 0.0215) * 0.015 / (SLOPE_S - 0.015 - 0.0215)
-    assert found_j == pytest.approx(300.0 * (last_ms - 1300) * 1e-3, abs=300.0 * bound_s)
+    found_j = sampler.energy_j(1500 * MS, (last_ms + 40) * MS)
+    bound_s = 0.015 + (0.04 + 0.0215) * 0.015 / (SLOPE_S - 0.015 - 0.0215)
+    assert found_j == pytest.approx(300.0 * (last_ms - 1460) * 1e-3, abs=300.0 * bound_s)
 
 
 def test_readings_where_the_driver_gives_blanks(virtual_board: Board) -> None:

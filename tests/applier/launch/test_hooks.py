@@ -170,3 +170,26 @@ def test_a_framework_that_cannot_be_hooked_is_named_and_works(tmp_path: Path) ->
     (line,) = done.stderr.splitlines()
     assert line.startswith("energyopt: rank 0: ")
     assert "megatron" in line.lower()
+    assert line.endswith("training goes on, and nothing is set or measured in it")
+
+
+def test_a_hooked_jobs_session_can_be_asked_for(tmp_path: Path) -> None:
+    """From the framework's import on; where nothing is hooked, one that does nothing."""
+    pytest.importorskip("torch", reason="needs torch: pip install energyopt[torch]")
+    code = (
+        "import os; os.environ['ENERGYOPT_PLAN'] = 'nothing.json'\n"
+        "from energyopt.applier.launch.start import start; start()\n"
+        "from energyopt.applier import current_session\n"
+        "print(type(current_session()).__name__)\n"
+        "import torch.distributed.pipelining.schedules\n"
+        "current_session().set_slowdown(1.1); print(type(current_session()).__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert (done.stdout.split(), done.stderr) == (["OffSession", "LateSession"], "")

@@ -104,12 +104,13 @@ def make_rig() -> Callable[..., Rig]:
         writer, reader = channel.Writer(descriptor), channel.Reader(descriptor)
         os.close(descriptor)
         helper, reports, table = StandInHelper(), Reports(0), stage_table(plan, 0)
+        join = None if agreement is None else lambda: agreement
         values: dict[str, Any] = {
             "table": table,
             "microbatches": plan.pipeline.microbatches,
             "writer": writer,
             "helper": helper,
-            "slowdown": Slowdown(table, agreement, writer.wished_slowdown, reports, 1.0),
+            "slowdown": Slowdown(table, join, writer.wished_slowdown, reports, 1.0),
             "times": None,
             "reports": reports,
             "every": 1,

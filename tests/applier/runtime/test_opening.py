@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from energyopt.applier.runtime import opening
+from energyopt.applier import current_session
+from energyopt.applier.runtime import current, opening, run
+from energyopt.applier.runtime.agreement import Alone
+from energyopt.applier.runtime.channel import STEP
 from energyopt.applier.runtime.checks import mismatches, order_mismatch, wrong_shape
 from energyopt.applier.runtime.facts import PlacedOp, RunFacts
 from energyopt.applier.runtime.off import OffSession
@@ -21,7 +24,7 @@ from energyopt.schemas.plan import Plan, write_plan
 
 MakePlan = Callable[..., Plan]
 
-FACTS = RunFacts(framework="own loop", rank=0, world_size=1, stage=0, stages=1, chunks=1, microbatches=3)
+FACTS = RunFacts(framework="own loop", rank=0, world_size=16, stage=0, stages=1, chunks=1, microbatches=3)
 
 
 def test_a_plan_that_fits(make_plan: MakePlan) -> None:
@@ -37,7 +40,7 @@ def test_a_plan_that_fits(make_plan: MakePlan) -> None:
         ({"stage": -1}, "this rank is said to run stage -1, the plan has 0 to 0", True),
         ({"chunks": 2}, "the plan is for 1 chunks per stage, the run has 2", False),
         ({"schedule": "gpipe"}, "the plan is for the schedule 1f1b, the run uses gpipe", False),
-        ({"tensor_parallel": 8}, "the plan is for tensor_parallel 1, the run has 8", False),
+        ({"world_size": 16, "tensor_parallel": 8}, "the plan is for tensor_parallel 1, the run has 8", False),
         ({"context_parallel": 2}, "the plan is for context_parallel 1, the run has 2", False),
     ],
 )
@@ -53,6 +56,15 @@ def test_one_that_does_not(make_plan: MakePlan, changes: dict[str, Any], said: s
 def test_what_makes_no_difference(make_plan: MakePlan, changes: dict[str, Any]) -> None:
     """Interleaved with one chunk is 1F1B; more replicas change no operation; each iteration's length is asked."""
     assert mismatches(make_plan(), replace(FACTS, **changes)) == []
+
+
+@pytest.mark.parametrize(("world_size", "fits"), [(8, True), (64, True), (4, False), (12, False)])
+def test_the_world_holds_whole_replicas(make_plan: MakePlan, world_size: int, fits: bool) -> None:
+    plan = make_plan(stages=2)
+    plan = replace(plan, pipeline=replace(plan.pipeline, tensor_parallel=2, context_parallel=2))
+    facts = replace(FACTS, world_size=world_size, stages=2, tensor_parallel=2)
+    text = "2 stages x tensor_parallel 2 x context_parallel 2 = 8 ranks or a multiple of them"
+    assert mismatches(plan, facts) == ([] if fits else [f"the plan is for {text}, the run has {world_size}"])
 
 
 def test_the_order_where_the_framework_tells_it(make_plan: MakePlan) -> None:
@@ -93,17 +105,23 @@ def test_a_helper_that_does_not_start(
     capsys: pytest.CaptureFixture[str],
     error: type[Exception],
 ) -> None:
-    """Nothing is left open, and this rank counts itself in no collective."""
+    """Nothing is left open, this rank counts itself in no collective, and each call of the loop does nothing."""
     write_plan(tmp_path / "plan.json", make_plan())
 
     def fail(_orders: object) -> None:
         raise error("no driver")
 
     monkeypatch.setattr(opening, "start_helper", fail)
-    monkeypatch.setattr(opening, "agreement", lambda: pytest.fail("it must not join"))
+    monkeypatch.setattr(opening, "agreement", lambda *_: pytest.fail("it must not join"))
     gc.collect()
     before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - as text
-    assert isinstance(open_session(tmp_path / "plan.json"), OffSession)
+    session = open_session(tmp_path / "plan.json")
+    assert capsys.readouterr().err == "", "not before training begins"
+    for _ in range(2):
+        session.step()
+        with session.op("forward", 0):
+            pass
+    session.close()
     gc.collect()
     assert set(os.listdir("/proc/self/fd")) <= before  # noqa: PTH208
     (line,) = capsys.readouterr().err.splitlines()
@@ -118,6 +136,35 @@ def test_a_rank_that_is_no_number(
     monkeypatch.delenv("SLURM_PROCID", raising=False)
     open_session(tmp_path / "nothing.json")
     assert capsys.readouterr().err.startswith(f"energyopt: rank {3 if rank == '3' else 0}: ")
+
+
+@pytest.fixture
+def nothing_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current, "_CURRENT", [])
+
+
+@pytest.mark.usefixtures("nothing_current")
+def test_the_current_session(make_plan: MakePlan, tmp_path: Path) -> None:
+    assert isinstance(current_session(), OffSession)
+    write_plan(tmp_path / "plan.json", make_plan())
+    session = open_session(tmp_path / "plan.json")
+    assert current_session() is session
+
+
+@pytest.mark.usefixtures("nothing_current")
+def test_a_hooked_jobs_session_takes_wishes_from_its_start_on(
+    make_rig: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = make_rig(agreement=Alone())
+    monkeypatch.setattr(run, "open_now", lambda *_: rig.session)
+    hooks = run.Run(Settings(plan=Path("plan.json")), Reports(0)).hooks_for("framework")
+    current_session().set_slowdown(1.1)
+    for _ in range(2):
+        with hooks.iteration(lambda: FACTS, 3):
+            current_session().set_slowdown(1.2 if rig.session._number else 1.1)
+    with hooks.iteration(lambda: FACTS, 3):
+        pass
+    assert [one.second for one in rig.records() if one.kind == STEP] == [0, 1, 2]
 
 
 def test_weeks_of_trouble_do_not_fill_a_log(capsys: pytest.CaptureFixture[str]) -> None:

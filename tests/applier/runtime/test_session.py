@@ -176,16 +176,44 @@ def test_another_order(make_rig: Make) -> None:
 
 
 def test_alternatives_switch_where_an_iteration_begins(make_rig: Make) -> None:
+    """`finish` tells the wish; `step`, which has no such place, tells it where the next iteration begins."""
     rig = make_rig(agreement=Alone())
-    rig.session.step()
+    rig.session.start()
     run_all(rig.session)
     rig.session.set_slowdown(1.15)
-    rig.session.step()
+    rig.session.finish()
+    rig.session.start()
     rig.session.set_slowdown(1.2)
-    run_all(rig.session)
     rig.session.finish()
     rig.session.set_slowdown(1.0)
-    rig.session.start()
+    rig.session.step()
+    rig.session.step()
     rig.session.step()
     steps = [(one.value >> 1, one.second) for one in rig.records() if one.kind == STEP]
-    assert steps == [(0, 0), (1, 1), (2, 2), (3, 0)]
+    assert steps == [(0, 0), (1, 1), (2, 2), (3, 0), (4, 0)]
+
+
+def test_a_loop_with_step_never_waits_for_what_it_has_only_just_asked(make_rig: Make) -> None:
+    """Else it would wait, at each step, for the slowest rank to come to the same place."""
+
+    class Others:
+        def __init__(self) -> None:
+            self.calls: list[str] = []
+
+        def result(self) -> float:
+            self.calls.append("result")
+            return 1.0
+
+        def launch(self, _wish: float) -> None:
+            self.calls.append("launch")
+
+        def close(self) -> None:
+            pass
+
+    others = Others()
+    rig = make_rig(agreement=others)
+    for _ in range(3):
+        rig.session.step()
+        others.calls.append("work")
+        run_all(rig.session)
+    assert others.calls == ["result", "launch", "work"] * 3

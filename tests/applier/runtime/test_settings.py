@@ -43,6 +43,8 @@ def test_paths_hold_wherever_a_rank_starts(tmp_path: Path, monkeypatch: pytest.M
         ("MODE", ("fast", "APPLY", "1")),
         ("SAMPLE_EVERY", ("0", "-1", "1.5", "often", "9" * 5000, "\u0661", " 1")),
         ("SLOWDOWN", ("0.99", "-1", "nan", "inf", "fast")),
+        ("SITE_LOCK_MHZ", ("1200", "1200:210", "a:b")),
+        ("DEVICE", ("sim:a100-sxm4-80gb",)),
         ("SWITCH_LATENCY_S", ("-0.001", "nan", "inf", "5ms")),
     ],
 )

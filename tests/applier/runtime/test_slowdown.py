@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from energyopt.applier.runtime.agreement import Alone, agreement
+from energyopt.applier.runtime.agreement import Alone, NoAgreementError, agreement
 from energyopt.applier.runtime.reports import Reports
 from energyopt.applier.runtime.slowdown import Slowdown
 from energyopt.applier.runtime.tables import stage_table
@@ -51,20 +51,25 @@ def test_the_safe_clock_is_the_plans_highest_for_the_stage(make_plan: MakePlan) 
 class Others:
     """Ranks that wish something."""
 
-    def __init__(self, wish: float | None = 1.0) -> None:
+    def __init__(self, wish: float = 1.0) -> None:
         self.wish = wish
         self.heard: list[float] = []
+        self.closed = False
 
     def launch(self, wish: float) -> None:
         self.heard.append(wish)
 
-    def result(self) -> float | None:
+    def result(self) -> float:
         return self.wish
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def make(plan: Plan, others: Any, operator: float = 0.0, wish: float = 1.0) -> tuple[Slowdown, Reports]:
     reports = Reports(0)
-    return Slowdown(stage_table(plan, 0), others, lambda: operator, reports, wish), reports
+    join = None if others is None else lambda: others
+    return Slowdown(stage_table(plan, 0), join, lambda: operator, reports, wish), reports
 
 
 @pytest.mark.parametrize(("own", "operator", "heard"), [(1.1, 0.0, 1.1), (1.1, 1.2, 1.2), (1.2, 1.1, 1.2)])
@@ -73,6 +78,9 @@ def test_a_rank_wishes_the_most_of_what_it_is_told(
 ) -> None:
     others = Others()
     slowdown, _ = make(make_plan(), others, operator, own)
+    slowdown.launch()
+    assert others.heard == [], "no iteration has begun"
+    slowdown.alternative()
     slowdown.launch()
     slowdown.launch()
     assert others.heard == [heard], "once an iteration"
@@ -87,14 +95,33 @@ def test_the_ranks_word_counts_and_not_the_own(make_plan: MakePlan) -> None:
     assert reports.said == ()
 
 
-def test_where_not_every_rank_joins_it_is_said_once(make_plan: MakePlan) -> None:
-    slowdown, reports = make(make_plan(), Others(None))
+def test_an_iteration_whose_end_nobody_told_has_its_wish_told_all_the_same(make_plan: MakePlan) -> None:
+    """The others have told theirs: a rank that leaves one out would be an iteration behind for good."""
+    others = Others()
+    slowdown, _ = make(make_plan(), others, wish=1.1)
+    for _ in range(3):
+        slowdown.alternative()
+    assert others.heard == [1.1, 1.1]
+
+
+def test_where_the_ranks_cannot_agree_it_is_said_once(make_plan: MakePlan) -> None:
+    asked = []
+
+    def join() -> Any:
+        asked.append(1)
+        raise NoAgreementError("not every rank runs the shim")
+
+    reports = Reports(0)
+    slowdown = Slowdown(stage_table(make_plan(), 0), join, lambda: 0.0, reports, 1.0)
+    assert asked == [], "not before the first iteration"
     assert [slowdown.alternative() for _ in range(3)] == [0, 0, 0]
     slowdown.set(1.1)
-    assert [said[:40] for said in reports.said] == [
-        "not every rank runs the shim, so the ranks cannot slow down together"[:40],
-        "the plan has no alternatives to slow dow",
-    ]
+    assert asked == [1]
+    assert reports.said == (
+        "the ranks cannot slow down together: not every rank runs the shim; the plan itself is run",
+        "the plan has no alternatives to slow down to, or the ranks cannot agree on one; "
+        "write it with apply --alternatives",
+    )
 
 
 @pytest.mark.parametrize("where", ["launch", "result"])
@@ -107,9 +134,11 @@ def test_a_collective_that_fails_is_said_once(make_plan: MakePlan, where: str) -
     setattr(others, where, fail)
     slowdown, reports = make(make_plan(), others)
     for _ in range(3):
-        slowdown.launch()
         assert slowdown.alternative() == 0
-    assert reports.said == ("the ranks can no longer slow down together: connection reset",)
+        slowdown.launch()
+    (said,) = reports.said
+    assert said == "the ranks cannot slow down together: connection reset; the plan itself is run"
+    assert others.closed, "which tells the other ranks"
 
 
 @pytest.mark.parametrize("nonsense", [0.9, -1, float("nan"), float("inf"), "1.1", None, [1.1]])
@@ -134,8 +163,13 @@ def test_a_plan_without_alternatives_says_so(make_plan: MakePlan, who: str) -> N
 
 
 def test_one_process_agrees_with_itself() -> None:
-    alone = agreement()
+    alone = agreement(1)
     assert isinstance(alone, Alone)
     assert alone.result() == 1.0
     alone.launch(1.3)
     assert alone.result() == 1.3
+
+
+def test_one_of_several_ranks_is_not_taken_for_the_only_one() -> None:
+    with pytest.raises(NoAgreementError, match=r"one of 8 ranks.*init_process_group was not called before"):
+        agreement(8)

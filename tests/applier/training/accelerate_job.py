@@ -36,6 +36,7 @@ def main(argv: list[str] | None = None) -> None:
     per_rank = args.iterations * args.microbatches + args.short
     loader = DataLoader(dataset(per_rank * accelerator.num_processes), batch_size=BATCH)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    held_out = accelerator.prepare(DataLoader(dataset(1), batch_size=BATCH))
     if args.compile:
         model.compile(backend="eager", fullgraph=True)
     losses = []
@@ -54,14 +55,15 @@ def main(argv: list[str] | None = None) -> None:
         if args.copies:
             use_copies(model)
         if args.evaluate_every and (number + 1) % (args.evaluate_every * args.microbatches) == 0:
-            evaluate(model)
+            evaluate(model, held_out)
     finish(args, accelerator.unwrap_model(model), losses)
 
 
-def evaluate(model: nn.Module) -> None:
+def evaluate(model: nn.Module, loader: DataLoader) -> None:
     model.eval()
-    with torch.no_grad():
-        model(torch.zeros(BATCH, WIDTH))
+    for inputs, _ in loader:
+        with torch.no_grad():
+            model(inputs)
     model.train()
 
 

@@ -38,7 +38,7 @@ WHERE = ("chunk", "microbatch", "backward_chunk", "backward_microbatch")
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """What one rank computed, said and recorded, and what was asked of its board, in order."""
+    """What one rank computed, said and recorded, and what its board was asked for by the board's own log."""
 
     result: dict[str, Any]
     said: str
@@ -143,7 +143,7 @@ class Bench:
             shard=shard,
             dropped=sum(line.get("dropped_requests", 0) for line in shard),
             set_mhz=[call.arguments[0] for call in calls if call.call == "set_locked_clocks"],
-            given_back=board.lock_mhz is None and calls[-1].call == "reset_locked_clocks",
+            given_back=board.lock_mhz is None and (not calls or calls[-1].call == "reset_locked_clocks"),
         )
 
 
@@ -214,6 +214,25 @@ def csv_plan() -> Callable[[Path], Plan]:
         return plan_for(schedule, pipeline)
 
     return make
+
+
+@pytest.fixture
+def asked_in() -> Callable[[Plan, int, list[dict[str, Any]]], list[int | None]]:
+    """What a shard says was asked for in its iterations, as the board's own log would have it: changes alone.
+
+    The safe clock, asked for after the last operation, is not in it and is put there.
+    """
+
+    def asked(plan: Plan, stage: int, shard: list[dict[str, Any]]) -> list[int | None]:
+        safe_mhz = max(op.sm_clock_mhz for op in plan.stages[stage])
+        found: list[int | None] = []
+        for line in shard:
+            if "iteration" in line:
+                found += [op[3] for op in sorted(line["ops"], key=lambda op: op[0])]
+                found.append(safe_mhz)
+        return [clock for clock, _ in groupby(found)]
+
+    return asked
 
 
 @pytest.fixture

@@ -209,7 +209,7 @@ def test_runs_of_different_jobs_are_refused(recorded: ModuleType) -> None:
     other = Recorded(file="c", telemetry=replace(runs[0].telemetry, metadata=metadata))
     with pytest.raises(NotComparableError, match=r"a ran on \['toy'\], c on \['another'\]"):
         calibrate([runs[0], other], job.schedule)
-    with pytest.raises(NotComparableError, match="the profile's energies are of module, the runs' of"):
+    with pytest.raises(NotComparableError, match="the profile's energies are of module, those of a of"):
         calibrate(runs[:1], job.schedule, profile=job.profile(scope=Scope.MODULE))
 
 

@@ -21,12 +21,21 @@ def measured(time_s: "np.typing.NDArray[np.float64]", ops: "np.typing.NDArray[np
 
 
 def test_means_by_clock() -> None:
-    found = measured_by_clock(np.array([1200, 900, 1200]), np.array([1.0, 3.0, 2.0]))
+    found = measured_by_clock(
+        np.array([1200, 900, 1200]),
+        np.array([1.0, 3.0, 2.0]),
+        np.array([3.0, 1.0, 1.0]),
+        np.array([1150.0, np.nan, 1190.0]),
+        np.array([4, 0, 32]),
+    )
     assert (found.clock_mhz.tolist(), found.time_s.tolist(), found.ops.tolist()) == (
         [900, 1200],
-        [3.0, 1.5],
-        [1, 2],
+        [3.0, 1.25],
+        [1, 4],
     )
+    assert found.seen_mhz is not None and found.throttle is not None
+    assert np.isnan(found.seen_mhz[0]) and found.seen_mhz[1] == 1160.0
+    assert found.throttle.tolist() == [0, 4 | 32]
 
 
 def test_a_power_limited_curve_is_met_exactly_and_beyond_its_ends() -> None:

@@ -157,3 +157,69 @@ def test_shards_are_known_and_found(write: Callable[..., Path], tmp_path: Path) 
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileFormatError, match="no telemetry shards"):
         find_shards([tmp_path / "empty"])
+
+
+def test_shards_without_content_are_left_out_by_name(write: Callable[..., Path], tmp_path: Path) -> None:
+    """A rank that was killed before its header was on disk must not cost the others."""
+    good = write(0, iteration(0))
+    empty, cut = tmp_path / "rank1.jsonl", tmp_path / "rank2.jsonl"
+    empty.touch()
+    cut.write_text(good.read_text()[:60])
+    found = find_shards([tmp_path])
+    assert found == [good, empty, cut]
+    merged = merge_shards(found)
+    assert merged.telemetry.iterations.num_rows == 1
+    for path, what in ((empty, "empty"), (cut, "its first line is cut short")):
+        assert f"{path}: {what}, as by a kill; this shard is left out" in merged.warnings
+    with pytest.raises(FileFormatError, match="cut short"):
+        merge_shards([empty, cut])
+
+
+def test_a_bad_line_costs_its_own_rank_alone(write: Callable[..., Path]) -> None:
+    bad = write(1, iteration(-1))
+    merged = merge_shards([write(0, iteration(0)), bad])
+    assert [gpu.rank for gpu in merged.telemetry.metadata.gpus] == [0]
+    assert any(text.startswith(f"{bad}: ") and "left out" in text for text in merged.warnings)
+
+
+def test_other_files_of_a_folder_are_not_taken(write: Callable[..., Path], tmp_path: Path) -> None:
+    path = write(0)
+    (tmp_path / "rank0.notes.jsonl").write_text('{"mine": 1}\n')
+    assert find_shards([tmp_path]) == [path]
+
+
+LATE = "2026-02-01T00:00:00+00:00"
+
+
+def test_ranks_that_did_not_start_together_are_of_several_runs(write: Callable[..., Path]) -> None:
+    """January has 31 days: 744 hours."""
+    with pytest.raises(NotComparableError, match=r"rank1.jsonl was started 744.0 hours after .*rank0.jsonl"):
+        merge_shards([write(0), write(1, time=LATE)])
+    near = "2026-01-01T01:59:00+01:00"  # 59 minutes later
+    assert merge_shards([write(0), write(1, time=near)]).warnings == ()
+
+
+def test_a_rank_restarted_late_may_be_of_the_same_run(write: Callable[..., Path]) -> None:
+    shards = [write(0), write(0, name="rank0.part1.jsonl", time=LATE), write(1)]
+    assert any("744.0 hours" in text and "another run" in text for text in merge_shards(shards).warnings)
+    together = [*shards, write(1, name="rank1.part1.jsonl", time=LATE)]
+    assert not any("hours" in text for text in merge_shards(together).warnings)
+
+
+def test_a_time_that_is_none_is_named(write: Callable[..., Path]) -> None:
+    with pytest.raises(FileFormatError, match=r"expected a time such as .* @ line 1.time"):
+        merge_shards([write(0, time="yesterday"), write(1)])
+
+
+def test_other_names_of_the_run_are_said(write: Callable[..., Path]) -> None:
+    warnings = merge_shards([write(0, run_id="job-1"), write(1, run_id="job-2")]).warnings
+    assert any("differ: job-1, job-2" in text for text in warnings)
+    assert merge_shards([write(0, run_id="job-1"), write(1, run_id=None)]).warnings == ()
+
+
+def test_a_rank_without_a_board_says_nothing_of_the_scope(write: Callable[..., Path], tmp_path: Path) -> None:
+    shards = [write(0, board=None, energy_source=None), write(1, board=BOARD | {"scope": "module"})]
+    write_telemetry(tmp_path / "run.parquet", merge_shards(shards).telemetry)
+    metadata = read_telemetry(tmp_path / "run.parquet").metadata
+    assert [gpu.scope for gpu in metadata.gpus] == [None, "module"]
+    assert metadata.scopes == ("module",)

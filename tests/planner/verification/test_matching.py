@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from energyopt.planner.verification.matching import check_baseline, check_plan
@@ -46,6 +48,50 @@ def test_other_clocks_are_refused(
     observed = job.record(clocks, plan_sha256=digest, alternative=None)
     with pytest.raises(NotComparableError, match="no operation of it is recorded to tell by"):
         check_plan(plan, file, observed, "t")
+
+
+def test_other_clocks_are_named_in_the_same_way_however_rows_stand(
+    recorded: ModuleType, tmp_path: Path
+) -> None:
+    job = recorded.Job()
+    plan = job.plan(job.clocks(1))
+    file, _ = recorded.write(plan, tmp_path)
+    other = job.record(job.clocks(2))
+    texts = set()
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(other.table))
+        with pytest.raises(NotComparableError) as refused:
+            check_plan(plan, file, replace(other, table=other.table.take(pa.array(order))), "t")
+        texts.add(str(refused.value))
+    assert len(texts) == 1
+
+
+def test_operations_outside_the_plan_are_of_no_plans_clock(recorded: ModuleType, tmp_path: Path) -> None:
+    """The optimizer's step is recorded at the shim's own clock."""
+    job = recorded.Job()
+    clocks = job.clocks(1)
+    plan = job.plan(clocks)
+    file, _ = recorded.write(plan, tmp_path)
+    run = job.record(clocks, plan_sha256="ab" * 32)
+    step = next(row for row in run.table.to_pylist() if row["level"] == "op")
+    step |= {"op": "optimizer", "microbatch": None, "sm_clock_mhz": 300}
+    more = pa.Table.from_pylist([step], schema=run.table.schema)
+    (note,) = check_plan(plan, file, replace(run, table=pa.concat_tables([run.table, more])), "t")
+    assert note.startswith("t names another plan file")
+
+
+def test_ranks_without_a_board_say_nothing_of_scope_or_name(recorded: ModuleType, tmp_path: Path) -> None:
+    job = recorded.Job()
+    clocks = job.clocks(1)
+    whole = job.plan(clocks, scope="module")
+    file, digest = recorded.write(whole, tmp_path)
+    run = job.record(clocks, plan_sha256=digest)
+    known = replace(run.metadata.gpus[0], scope="module")
+    blind = replace(run.metadata.gpus[1], scope=None, name=None, uuid=None)
+    run = replace(run, metadata=replace(run.metadata, gpus=(known, blind)))
+    assert check_plan(whole, file, run, "t") == ()
+    every = replace(run, metadata=replace(run.metadata, gpus=(known, replace(known, rank=1, stage=1))))
+    check_baseline(read_run(run, "a"), read_run(every, "b"), ("a", "b"))
 
 
 def test_another_pipeline_is_refused_but_more_replicas_are_not(recorded: ModuleType, tmp_path: Path) -> None:

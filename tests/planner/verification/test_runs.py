@@ -74,6 +74,13 @@ def test_ranks_without_energy_are_named(made: Any) -> None:
     assert "no energy from ranks 2, 3" in scope_lines(run, 0)[0]
 
 
+def test_a_counter_that_stands_still_gives_no_energy(made: Any) -> None:
+    rows = [one | ({"energy_j": 0.0} if one["rank"] == 3 else {}) for one in grid(3)]
+    run = read_run(made(rows), "t")
+    assert (run.boards, run.without_energy, run.energy_j.tolist()) == ((2, 1), (3,), [60.0] * 3)
+    assert read_run(made(grid(3)), "t", mute=[2, 3]).unread == (1,)
+
+
 def test_an_iteration_without_a_reading_has_no_energy(made: Any) -> None:
     rows = grid(3)
     rows[0]["energy_j"] = None

@@ -1,4 +1,4 @@
-"""Real training jobs, each run as it is and once more with the adapters in."""
+"""Real training jobs, each run as it is, once more with the adapters in, the first with failing hooks too."""
 
 import importlib.util
 import json
@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
+VARIANTS: dict[str, bool | str] = {"plain": False, "hooked": True}
+FAILING: dict[str, bool | str] = {"broken": "broken"}
 SCRIPTS = HERE.parents[1] / "training"
 
 
@@ -39,8 +41,8 @@ def run_jobs(tmp_path: Path) -> Callable[..., dict[str, Job]]:
         orders = []
         for name, line in jobs.items():
             ranks, *arguments = line.split()
-            for hooked in (False, True):
-                out = tmp_path / name / ("hooked" if hooked else "plain")
+            for kind, hooked in (VARIANTS if orders else VARIANTS | FAILING).items():
+                out = tmp_path / name / kind
                 out.mkdir(parents=True)
                 orders.append(
                     {"ranks": int(ranks), "hooked": hooked, "out": str(out), "arguments": arguments}
@@ -56,7 +58,10 @@ def run_jobs(tmp_path: Path) -> Callable[..., dict[str, Job]]:
 
 def _job(folder: Path, ranks: int) -> Job:
     results = _read(folder / "hooked", "rank", ranks)
-    assert results == _read(folder / "plain", "rank", ranks), "the adapter has changed what is computed"
+    for variant in folder.iterdir():
+        assert results == _read(variant, "rank", ranks), (
+            f"the adapter has changed what is computed: {variant}"
+        )
     told = _read(folder / "hooked", "recorded", ranks)
     return Job(words=[one["words"] for one in told], facts=[one["facts"] for one in told], results=results)
 

@@ -2,7 +2,8 @@
 
 `ranks.py SCRIPT MODULES JOBS`, JOBS as JSON: [{"ranks": 2, "hooked": true, "out": "folder", "arguments": [...]}].
 The script and the watched MODULES, which take seconds to load, are loaded once; every rank is a process forked from
-there. Ranks with the adapters write what they were told to folder/recorded-N.json.
+there. Ranks with the adapters write what they were told to folder/recorded-N.json; with "hooked" as "broken" every
+hook fails.
 """
 
 import gc
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from energyopt.applier.adapters import guarding
 from energyopt.applier.adapters.registry import adapter_for
 from energyopt.applier.runtime.facts import Describe
 from energyopt.schemas.ops import OpKind
@@ -52,18 +54,26 @@ class Recorder:
         self.words.append(".")
 
 
+class BrokenHooks:
+    """Hooks of which each call fails."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise TypeError(f"no {name}")
+
+
 def run_rank(script: ModuleType, modules: list[str], job: dict[str, Any], rank: int) -> None:
     if job["ranks"] > 1:  # as torchrun says it; the ranks meet at a file
         os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(job["ranks"]))
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
-    recorder = Recorder()
+    recorder = BrokenHooks() if job["hooked"] == "broken" else Recorder()
     if job["hooked"]:
         for _ in range(2):  # the second time must change nothing
             for module in modules:
                 adapter_for(module).install(sys.modules[module], recorder)
     out = Path(job["out"])
     script.main(["--out", str(out), "--rendezvous", str(out / "meet"), *job["arguments"]])
-    if job["hooked"]:
+    if job["hooked"] is True:
+        assert not guarding._REPORTS, guarding._REPORTS[0].said
         told = {"words": " ".join(recorder.words), "facts": recorder.facts[0]}
         (out / f"recorded-{rank}.json").write_text(json.dumps(told), encoding="utf-8")
 

@@ -34,3 +34,23 @@ def check_facts(facts) -> None:
         assert (one["stage"], one["stages"], one["chunks"]) == (0, 1, 1)
         assert (one["schedule"], one["microbatches"], one["order"]) == ("1f1b", 2, None)
         assert one["framework"].startswith("accelerate 1.")
+
+
+def test_models_are_left_as_they_are_and_loops_need_no_blocks(run_jobs, whole) -> None:
+    """Scripted models take no hooks of Python's; what is told does not hang on them."""
+    jobs = run_jobs(
+        "accelerate_by_hand.py",
+        ["accelerate.accelerator"],
+        {
+            "scripted": "1 --iterations 2 --script",
+            "ahead": "1 --iterations 2 --ahead",
+            "own": "1 --iterations 2 --own-batches",
+            "mode": "1 --iterations 2 --in-evaluation-mode",
+            "late": "1 --iterations 2 --late-training-mode",
+        },
+    )
+    assert jobs["scripted"].words == [f"{whole(2)} {whole(2)}"]
+    assert jobs["ahead"].words == [f"{whole(2)} {whole(2)}"]
+    assert jobs["own"].words == [f"{whole(2)} {whole(2)} (2 F0"]  # the next forward begins after each step
+    assert jobs["mode"].words == [f"{{ }} {whole(2)} {whole(2)}"]
+    assert jobs["late"].words == [f"{{ }} {whole(2)} {whole(2)}"]

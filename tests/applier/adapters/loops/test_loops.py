@@ -1,11 +1,10 @@
 """How operations of a training loop are told apart and numbered, whatever stands on whatever."""
 
 import gc
-import sys
 
 import pytest
 
-from energyopt.applier.adapters.loops import Loop, device_ordinal, loop_facts, rank_and_world_size
+from energyopt.applier.adapters.loops import Loop, loop_facts
 
 
 class Job:
@@ -102,14 +101,10 @@ def test_nothing_grows(recorder) -> None:
     assert grown[1] - grown[0] < 50
 
 
-def test_facts_come_from_the_environment_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
-        monkeypatch.delenv(name, raising=False)
-    assert (rank_and_world_size(), device_ordinal()) == ((0, 1), None)
-    monkeypatch.setenv("RANK", "5")
-    monkeypatch.setenv("WORLD_SIZE", "8")
-    monkeypatch.setenv("LOCAL_RANK", "one")
-    assert (rank_and_world_size(), device_ordinal()) == ((5, 8), None)
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    assert device_ordinal() == 1
+def test_more_is_expected_amid_an_iteration(recorder) -> None:
+    job = Job(recorder, 2)
+    told = []
+    for word in ("F", "B", "F", "B", "O"):
+        job.run(word)
+        told.append(job.loop.expects_more)
+    assert told == [True, True, False, False, False]

@@ -128,3 +128,28 @@ def test_ten_thousand_iterations_leave_nothing_behind(newest: Any, hooks: Any) -
             gc.collect()
             blocks.append(sys.getallocatedblocks())
     assert blocks[1] - blocks[0] < 100  # one for each iteration that failed would be 900
+
+
+def test_hooks_that_fail_do_not_reach_the_training(newest: Any, broken_hooks: Any, swallowed: Any) -> None:
+    ADAPTER.install(newest.module, broken_hooks)
+    assert newest.iterate() == "data"
+    assert swallowed.pop().said
+
+
+def test_arguments_that_cannot_be_read_do_not_reach_the_training(
+    newest: Any, hooks: Any, torch: Any, swallowed: Any
+) -> None:
+    class Odd:
+        """Its truth cannot be told, as an array's cannot."""
+
+        def __bool__(self) -> bool:
+            raise ValueError
+
+    def run(*_: Any, **__: Any) -> None:
+        newest.forward(0, Odd())
+
+    newest.run = run
+    del torch.cuda.is_current_stream_capturing
+    ADAPTER.install(newest.module, hooks)
+    assert newest.iterate() == "data"
+    assert swallowed.pop().said

@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from energyopt.applier.adapters import guarding
 from energyopt.applier.adapters.registry import adapter_for
 from energyopt.applier.runtime.facts import Describe
 from energyopt.schemas.ops import OpKind
@@ -73,6 +74,7 @@ def run_rank(script: str, job: dict[str, Any], rank: int) -> None:
     sys.argv = [script, *job["arguments"], "--out", str(out), "--rendezvous", str(out / "rendezvous")]
     runpy.run_path(script, run_name="__main__")
     if job["hooked"]:
+        assert not guarding._REPORTS, guarding._REPORTS[0].said
         (out / f"recorded-{rank}.json").write_text(json.dumps(recorder.iterations))
 
 

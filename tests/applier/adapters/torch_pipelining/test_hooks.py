@@ -212,3 +212,14 @@ def test_nothing_grows_with_the_iterations(schedules: Any) -> None:
     del schedule
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_hooks_that_fail_do_not_reach_the_training(schedules: Any, broken_hooks: Any, swallowed: Any) -> None:
+    from torch.distributed.pipelining import ScheduleGPipe
+
+    adapter_for(MODULE).install(schedules, broken_hooks)
+    stage = _stages(1)[0]
+    _step(ScheduleGPipe(stage, MICROBATCHES, loss_fn=_loss))
+    assert all(weight.grad is not None for weight in stage.submod.parameters())
+    assert swallowed.pop().said

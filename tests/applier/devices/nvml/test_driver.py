@@ -23,13 +23,15 @@ def test_codes_are_those_of_the_bindings() -> None:
         assert getattr(pynvml, f"NVML_ERROR_{code.name}") == code
 
 
-def test_a_machine_without_driver_is_told_what_to_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_driver_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def find_nothing(name: str) -> None:
         raise OSError(name)
 
     monkeypatch.setattr(pynvml, "nvmlLib", None)
     monkeypatch.setattr(pynvml, "CDLL", find_nothing)
-    with pytest.raises(DeviceError, match=r"no NVIDIA driver .*libnvidia-ml\.so\.1 not found.*sim:a100-sxm4"):
+    with pytest.raises(DeviceError, match=r"no NVIDIA driver .*libnvidia-ml\.so\.1 not found\)$"):
         Driver()
 
 

@@ -114,7 +114,7 @@ def test_other_words_are_refused_with_what_there_is(selector: str) -> None:
 
 
 def test_a_driver_without_boards_is_said() -> None:
-    with pytest.raises(DeviceError, match="sees no GPU; use --device sim:"):
+    with pytest.raises(DeviceError, match=r"sees no GPU$"):
         resolve("auto", [], {})
 
 

@@ -16,7 +16,7 @@ PR_CAPBSET_DROP, CAP_SYS_ADMIN = 24, 21  # linux/prctl.h, linux/capability.h
 def test_a_run_that_nothing_happens_to(trainer: Any, tmp_path: Path) -> None:
     """What the others are compared with: the plan's clocks op by op, the safe one after the last, given back."""
     run = trainer.start(
-        iterations=3, op_s=0.04, ENERGYOPT_TELEMETRY=str(tmp_path / "tele"), ENERGYOPT_SAMPLE_EVERY="2"
+        iterations=4, op_s=0.04, ENERGYOPT_TELEMETRY=str(tmp_path / "tele"), ENERGYOPT_SAMPLE_EVERY="2"
     )
     run.survived()
     assert run.said == []
@@ -75,7 +75,7 @@ def test_a_rank_without_rights(trainer: Any, one_line: OneLine, tmp_path: Path) 
     assert trainer.fake.calls() == []
     header, _report, *lines = trainer.shard()
     assert header["applied"] is False
-    assert len(lines) == 6
+    assert len(lines) == 5  # nobody knows when the last one ended
     assert all(line["alternative"] is None and line["energy_j"] > 0 for line in lines)
 
 

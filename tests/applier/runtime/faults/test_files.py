@@ -93,7 +93,9 @@ def test_a_disk_that_fills_up(
     write_plan(
         trainer.plan, make_plan(clocks=(1395,))
     )  # one set, for the fake driver's log has that limit too
-    limit = "if iteration == 0: resource.prlimit(session._helper.pid, resource.RLIMIT_FSIZE, (4096, 4096))"
+    limit = (
+        "if iteration == 0: resource.prlimit(session.open()._helper.pid, resource.RLIMIT_FSIZE, (4096, 4096))"
+    )
     run = trainer.start(
         iterations=40,
         op_s=0.002,

@@ -8,14 +8,14 @@ import pytest
 Eventually = Callable[[Callable[[], bool]], None]
 OneLine = Callable[..., None]
 
-KILL_HELPER = "os.kill(session._helper.pid, signal.SIGKILL)"
+KILL_HELPER = "os.kill(session.open()._helper.pid, signal.SIGKILL)"
 GO_ON = (
     "if iteration == 6: print('waits', flush=True)\n"
     "while iteration == 6 and not os.path.exists(GO): session.step(); time.sleep(0.01)"
 )
 """Training waits, step after step, until the test has seen what it wants to."""
 
-KILL_GUARD = "os.kill(child_of(session._helper.pid), signal.SIGKILL)"
+KILL_GUARD = "os.kill(child_of(session.open()._helper.pid), signal.SIGKILL)"
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_a_guard_that_is_killed(trainer: Any, eventually: Eventually) -> None:
     """The next set brings another, so that the helper may be killed as well."""
     hurt = (
         "if iteration == 3:\n"
-        f"    guard = child_of(session._helper.pid); {KILL_GUARD}\n"
-        "    while child_of(session._helper.pid) in (None, guard):\n"
+        f"    guard = child_of(session.open()._helper.pid); {KILL_GUARD}\n"
+        "    while child_of(session.open()._helper.pid) in (None, guard):\n"
         "        for kind in ('forward', 'backward'): session.begin(kind, 0); time.sleep(0.01)\n"
         f"if iteration == 5: {KILL_HELPER}\n"
     )
@@ -58,7 +58,7 @@ def test_a_helper_that_is_stopped_is_killed_in_the_end(
     """SIGSTOP, as a driver that never answers: training is not held up, and leaves it to the guard."""
     run = trainer.start(
         before="import energyopt.applier.runtime.helper_process as h; h._END_LIMIT_S = 0.5",
-        during="if iteration == 3: os.kill(session._helper.pid, signal.SIGSTOP)",
+        during="if iteration == 3: os.kill(session.open()._helper.pid, signal.SIGSTOP)",
     )
     run.survived()
     one_line(run, "did not end and was killed", "energyopt doctor")
