@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,6 +82,13 @@ def start_ticks(pid: int) -> int | None:
         return None
     state, *fields = stat.rpartition(")")[2].split()  # the name before may hold blanks and brackets
     return None if state in ("Z", "X") else int(fields[18])  # a zombie has ended
+
+
+def pidfd(pid: int) -> int | None:
+    """A descriptor that turns readable when a process ends; None where the kernel has none."""
+    with suppress(OSError, AttributeError):
+        return os.pidfd_open(pid)
+    return None
 
 
 def _exists(pid: int) -> bool:

@@ -11,13 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from energyopt.applier.devices.interface import Device
 from energyopt.applier.guard.journal import read_journal
-from energyopt.applier.guard.owner import start_ticks
+from energyopt.applier.guard.owner import pidfd, start_ticks
 from energyopt.applier.guard.process import DONE, READY
 from energyopt.applier.guard.restore import give_back, open_nvml_board
 from energyopt.schemas.errors import EnergyoptError
@@ -85,7 +84,7 @@ def _listen(orders: _Orders) -> Iterator[bytes]:
     """What the parent says, until it ends."""
     poller = select.poll()
     poller.register(0, select.POLLIN)
-    watched = _pidfd(orders.pid)
+    watched = pidfd(orders.pid)
     if watched is not None:
         poller.register(watched, select.POLLIN)
     patience_ms = _LOOK_UP_MS if watched is None else None
@@ -98,13 +97,6 @@ def _listen(orders: _Orders) -> Iterator[bytes]:
             yield piece
         elif ready:
             return
-
-
-def _pidfd(pid: int) -> int | None:
-    """A descriptor that turns readable when the process ends; None where the kernel has none."""
-    with suppress(OSError, AttributeError):
-        return os.pidfd_open(pid)
-    return None
 
 
 def _put_back(device: Device, path: Path, orders: _Orders) -> bool:

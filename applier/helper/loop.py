@@ -9,14 +9,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from energyopt.applier.guard.owner import start_ticks
+from energyopt.applier.guard.owner import pidfd, start_ticks
 from energyopt.applier.helper.board import Board, energy_source, open_board
 from energyopt.applier.helper.clockwork import Clockwork
 from energyopt.applier.helper.first_look import FirstLook
 from energyopt.applier.helper.iterations import Recorder
 from energyopt.applier.helper.launch_lead import LaunchLead
 from energyopt.applier.helper.orders import Orders, orders_from
-from energyopt.applier.helper.parent import describe, first_line, pidfd, say_ready
+from energyopt.applier.helper.parent import describe, first_line, say_ready
 from energyopt.applier.helper.patience import patience_ns
 from energyopt.applier.helper.sampling import Sampler
 from energyopt.applier.helper.shard import ShardWriter

@@ -4,6 +4,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+READY = "ready "
+"""What the helper's answer begins with, before an object of JSON."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:

@@ -2,13 +2,11 @@
 
 import json
 import os
-from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from energyopt.applier.helper.board import Board
-
-READY = "ready "
+from energyopt.applier.helper.orders import READY
 
 
 def first_line() -> bytes:
@@ -38,10 +36,3 @@ def describe(board: Board) -> dict[str, Any] | None:
     identity = board.device.identity
     assert is_dataclass(identity)
     return {key: value for key, value in asdict(identity).items() if value is not None}
-
-
-def pidfd(pid: int) -> int | None:
-    """A descriptor that turns readable when the process ends; None where the kernel has none."""
-    with suppress(OSError, AttributeError):
-        return os.pidfd_open(pid)
-    return None

@@ -12,6 +12,7 @@ __all__ = [
     "gpu_times",
     "helper_process",
     "late",
+    "loading",
     "off",
     "opening",
     "ranks",

@@ -1,10 +1,8 @@
 """What a rank tells its helper when it starts it."""
 
-import hashlib
 import os
 import platform
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from energyopt import __version__
@@ -12,10 +10,10 @@ from energyopt.applier.devices.site_lock import parse_site_lock
 from energyopt.applier.guard.owner import start_ticks
 from energyopt.applier.helper.orders import Orders
 from energyopt.applier.runtime.facts import RunFacts
+from energyopt.applier.runtime.loading import LoadedPlan
 from energyopt.applier.runtime.ranks import launched_ordinal, run_id
 from energyopt.applier.runtime.settings import Settings
 from energyopt.applier.runtime.tables import StageTable
-from energyopt.schemas.files import read_bytes
 from energyopt.schemas.plan import Plan
 from energyopt.schemas.telemetry_shard import SHARD_FORMAT, SHARD_VERSION
 
@@ -54,9 +52,10 @@ def orders_for(
 
 
 def shard_header(
-    path: Path, plan: Plan, facts: RunFacts, settings: Settings, *, timed_by_gpu: bool
+    loaded: LoadedPlan, facts: RunFacts, settings: Settings, *, timed_by_gpu: bool
 ) -> dict[str, Any]:
     """The shard's first line: what `merge` needs to make sense of the others."""
+    plan = loaded.plan
     return {
         "format": SHARD_FORMAT,
         "schema_version": SHARD_VERSION,
@@ -70,7 +69,7 @@ def shard_header(
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "timer": "cuda_events" if timed_by_gpu else "cpu_clock",
         "sampled_every": settings.sample_every,
-        "plan_sha256": hashlib.sha256(read_bytes(path)).hexdigest(),
+        "plan_sha256": loaded.sha256,
         "profile_sha256": plan.profile_sha256,
         "pipeline": plan.pipeline.to_json(),
         "ops": [

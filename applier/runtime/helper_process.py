@@ -9,13 +9,12 @@ from typing import Any
 
 from energyopt.applier.guard import forks
 from energyopt.applier.guard.handshake import first_line, last_line, spawn
-from energyopt.applier.helper.orders import Orders
+from energyopt.applier.helper.orders import READY, Orders
 from energyopt.applier.runtime import channel
 from energyopt.applier.runtime.standard import children_get, standard_taken
 from energyopt.schemas.errors import ClockControlError
 
 MODULE = "energyopt.applier.helper"
-_READY = b"ready "
 _START_LIMIT_S = 120.0
 _END_LIMIT_S = 30.0
 
@@ -104,7 +103,7 @@ def start_helper(orders: Orders) -> HelperProcess:
         os.close(answer_end)
     try:
         _write_all(orders_end, orders.to_line())
-        line, said = first_line(answer_read, _START_LIMIT_S, _READY)
+        line, said = first_line(answer_read, _START_LIMIT_S, READY.encode())
     finally:
         os.close(answer_read)
     if line is None:
@@ -153,7 +152,7 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def _answer(line: bytes) -> Answer:
-    value = json.loads(line.removeprefix(_READY))
+    value = json.loads(line.removeprefix(READY.encode()))
     return Answer(held=value["held"], problems=tuple(value["problems"]), board=value["board"])
 
 

@@ -13,6 +13,7 @@ from energyopt.applier.runtime.facts import Describe, RunFacts
 from energyopt.applier.runtime.gpu_times import gpu_times
 from energyopt.applier.runtime.helper_process import HelperProcess, start_helper
 from energyopt.applier.runtime.late import AnySession, LateSession
+from energyopt.applier.runtime.loading import LoadedPlan, load_plan
 from energyopt.applier.runtime.off import OffSession
 from energyopt.applier.runtime.ranks import device_ordinal, rank, rank_and_world_size
 from energyopt.applier.runtime.reports import Reports
@@ -22,7 +23,7 @@ from energyopt.applier.runtime.slowdown import Slowdown
 from energyopt.applier.runtime.standard import standard_taken
 from energyopt.applier.runtime.tables import stage_table
 from energyopt.schemas.errors import EnergyoptError, RequestError
-from energyopt.schemas.plan import Plan, read_plan
+from energyopt.schemas.plan import Plan
 
 
 def open_session(
@@ -49,22 +50,21 @@ def open_session(
         path = settings.plan if plan is None else Path(plan)
         if settings.mode is Mode.OFF or path is None:
             return OffSession()
-        loaded = read_plan(path)
+        loaded = load_plan(path)
     except Exception as error:
         return _without(error, reports)
-    found, wanted = path, settings
-    describe = (lambda: _stated_facts(loaded, stage)) if facts is None else (lambda: facts)
-    session = LateSession(lambda: open_now(found, loaded, describe, wanted))
+    wanted = settings
+    describe = (lambda: _stated_facts(loaded.plan, stage)) if facts is None else (lambda: facts)
+    session = LateSession(lambda: open_now(loaded, describe, wanted))
     make_current(session)
     return session
 
 
-def open_now(path: Path, plan: Plan | None, describe: Describe, settings: Settings) -> AnySession:
+def open_now(plan: LoadedPlan | Path, describe: Describe, settings: Settings) -> AnySession:
     """The session itself, for a run that can be described by now; never raises.
 
     Args:
-        path: the plan file.
-        plan: what it holds; None to read it.
+        plan: the plan, or its file.
         describe: gives what is known of the run.
         settings: what the user wants.
     """
@@ -73,7 +73,7 @@ def open_now(path: Path, plan: Plan | None, describe: Describe, settings: Settin
         facts = describe()
         reports = Reports(facts.rank)
         with standard_taken():
-            return _open(path, plan or read_plan(path), facts, settings, reports)
+            return _open(load_plan(plan) if isinstance(plan, Path) else plan, facts, settings, reports)
     except Exception as error:
         return _without(error, reports)
 
@@ -86,7 +86,8 @@ def _without(error: Exception, reports: Reports) -> OffSession:
     return OffSession()
 
 
-def _open(path: Path, plan: Plan, facts: RunFacts, settings: Settings, reports: Reports) -> AnySession:
+def _open(loaded: LoadedPlan, facts: RunFacts, settings: Settings, reports: Reports) -> AnySession:
+    plan = loaded.plan
     wrong = mismatches(plan, facts)
     for text in wrong:
         reports.once(text, f"{text}: clocks are left alone")
@@ -100,7 +101,7 @@ def _open(path: Path, plan: Plan, facts: RunFacts, settings: Settings, reports: 
     try:
         writer = channel.Writer(memory)
         times = gpu_times()
-        header = shard_header(path, plan, facts, settings, timed_by_gpu=times is not None)
+        header = shard_header(loaded, facts, settings, timed_by_gpu=times is not None)
         helper = start_helper(orders_for(table, plan, facts, settings, memory, header, apply=apply))
     finally:
         os.close(memory)

@@ -49,7 +49,7 @@ class Run:
                 f"the run cannot be told: {type(error).__name__}: {error}; training goes on unplanned",
             )
             return OffSession()
-        return open_now(plan, None, lambda: facts, self._settings)
+        return open_now(plan, lambda: facts, self._settings)
 
 
 class AdapterHooks:

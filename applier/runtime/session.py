@@ -1,4 +1,7 @@
-"""What a training loop calls. Each call costs the training thread about a microsecond and never waits or raises.
+"""What a training loop calls. Nothing here raises, and what is called around operations never waits.
+
+That costs the training thread about a microsecond. Only where an iteration begins may it wait for other ranks, if
+the plan has alternatives (`agreement`).
 
     session = open_session("plan.json")
     for batch in batches:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from energyopt.applier.devices.interface import (
 from energyopt.applier.guard.journal import Journal, boot_id, host_name
 from energyopt.applier.guard.owner import Owner
 from energyopt.schemas.errors import ClockControlError
-
-LIMIT_S = 120.0  # for a machine that is busy with other things; everything here takes well under a second
 
 HOLDER = """
 import sys, time
@@ -92,19 +89,6 @@ def make_boards(
         return fake
 
     return make
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Wait until something holds."""
-
-    def wait(holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not holds():
-            assert time.monotonic() < deadline, "it never came to hold"
-            time.sleep(0.01)
-
-    return wait
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.plan import Alternative, Plan, PlannedOp, Prediction
 
 KINDS = (OpKind.FORWARD, OpKind.BACKWARD)
+ORDER = [(str(kind), microbatch) for microbatch in range(3) for kind in KINDS]
+"""The operations of the plan that rigs run by default."""
 CLOCKS_MHZ = (1305, 900, 1200, 1005, 1395)  # safe: 1395; five and two kinds: they meet in every combination
 
 
@@ -88,6 +90,12 @@ class Rig:
     reader: channel.Reader
     helper: StandInHelper
     reports: Reports
+
+    def run_all(self) -> None:
+        """Every operation of the plan, in its order."""
+        for kind, microbatch in ORDER:
+            with self.session.op(kind, microbatch):
+                pass
 
     def records(self) -> list[channel.Record]:
         """All that were written since the last call."""

@@ -1,6 +1,7 @@
 """Whether a plan fits a run, and what comes of it if not; nothing here starts a helper that opens a board."""
 
 import gc
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,9 +13,11 @@ import pytest
 from energyopt.applier import current_session
 from energyopt.applier.runtime import current, opening, run
 from energyopt.applier.runtime.agreement import Alone
+from energyopt.applier.runtime.briefing import shard_header
 from energyopt.applier.runtime.channel import STEP
 from energyopt.applier.runtime.checks import mismatches, order_mismatch, wrong_shape
 from energyopt.applier.runtime.facts import PlacedOp, RunFacts
+from energyopt.applier.runtime.loading import load_plan
 from energyopt.applier.runtime.off import OffSession
 from energyopt.applier.runtime.opening import open_session
 from energyopt.applier.runtime.reports import MOST, Reports
@@ -174,3 +177,15 @@ def test_weeks_of_trouble_do_not_fill_a_log(capsys: pytest.CaptureFixture[str]) 
         reports.once("trouble 0", "again")
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"energyopt: rank 2: trouble {number}" for number in range(MOST)]
+
+
+def test_the_digest_is_of_the_file_that_was_read(make_plan: MakePlan, tmp_path: Path) -> None:
+    """Sessions open late: by then the file may have been replaced by the next plan."""
+    path = tmp_path / "plan.json"
+    write_plan(path, make_plan())
+    content = path.read_bytes()
+    loaded = load_plan(path)
+    path.write_text("{}")
+    assert loaded.sha256 == hashlib.sha256(content).hexdigest()
+    header = shard_header(loaded, FACTS, Settings(), timed_by_gpu=False)
+    assert header["plan_sha256"] == loaded.sha256

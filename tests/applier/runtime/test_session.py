@@ -20,17 +20,11 @@ def kinds(records: list[Any]) -> list[tuple[int, int]]:
     return [(one.kind, one.value) for one in records]
 
 
-def run_all(session: Any) -> None:
-    for kind, microbatch in ORDER:
-        with session.op(kind, microbatch):
-            pass
-
-
 def test_an_iteration_that_is_recorded(make_rig: Make) -> None:
     rig = make_rig()
     before = time.monotonic_ns()
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     rig.session.step()
     records = rig.records()
     ops = [pair for position in range(6) for pair in ((BEGIN, position), (END, 0))]
@@ -47,19 +41,19 @@ def test_an_iteration_that_is_not_recorded_says_the_least(make_rig: Make) -> Non
     rig = make_rig(every=3)
     for _ in range(4):
         rig.session.step()
-        run_all(rig.session)
+        rig.run_all()
     steps = [one.value for one in rig.records() if one.kind == STEP]
     assert steps == [0 << 1 | 1, 1 << 1, 2 << 1, 3 << 1 | 1]
     rig.session.step()
     rig.records()
-    run_all(rig.session)
+    rig.run_all()
     assert kinds(rig.records()) == [*((BEGIN, position) for position in range(6)), (END, 0)]
 
 
 def test_none_are_recorded_without_telemetry(make_rig: Make) -> None:
     rig = make_rig(every=0)
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     rig.session.step()
     assert [one.value & 1 for one in rig.records() if one.kind == STEP] == [0, 0]
 
@@ -93,7 +87,7 @@ def test_what_a_plan_may_leave_out_is_not_worth_a_word(make_rig: Make, kind: str
     rig = make_rig()
     for _ in range(2):
         rig.session.step()
-        run_all(rig.session)
+        rig.run_all()
         with rig.session.op(kind, 0):
             pass
     assert (BEGIN, UNKNOWN) in kinds(rig.records())
@@ -104,14 +98,14 @@ def test_evaluation(make_rig: Make) -> None:
     """The iteration before it has ended, nothing in it is known or worth a word, and then all is as before."""
     rig = make_rig(every=0)
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     rig.records()
     for _ in range(2):
         with rig.session.outside():
-            run_all(rig.session)
+            rig.run_all()
     assert kinds(rig.records()) == [(OUTSIDE, 1), *[(BEGIN, UNKNOWN)] * 6] * 2
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     assert kinds(rig.records())[1:-1] == [(BEGIN, position) for position in range(6)]
     assert rig.reports.said == ()
 
@@ -120,7 +114,7 @@ def test_evaluation(make_rig: Make) -> None:
 def test_evaluation_does_not_hide_that_an_iteration_was_cut_short(make_rig: Make, ops_inside: int) -> None:
     rig = make_rig(every=0)
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     with rig.session.outside():
         for _ in range(ops_inside):
             rig.session.begin("forward", 0)
@@ -147,7 +141,7 @@ def test_another_number_of_microbatches(make_rig: Make) -> None:
     assert (OUTSIDE, 1) not in written, "it is an iteration still"
     for microbatches in (3, None):
         rig.session.step(microbatches)
-        run_all(rig.session)
+        rig.run_all()
         assert kinds(rig.records())[1] == (BEGIN, 0)
     assert rig.reports.said == (
         "an iteration has 2 microbatches, the plan is for 3: such iterations run at 1395 MHz",
@@ -179,7 +173,7 @@ def test_alternatives_switch_where_an_iteration_begins(make_rig: Make) -> None:
     """`finish` tells the wish; `step`, which has no such place, tells it where the next iteration begins."""
     rig = make_rig(agreement=Alone())
     rig.session.start()
-    run_all(rig.session)
+    rig.run_all()
     rig.session.set_slowdown(1.15)
     rig.session.finish()
     rig.session.start()
@@ -215,5 +209,5 @@ def test_a_loop_with_step_never_waits_for_what_it_has_only_just_asked(make_rig: 
     for _ in range(3):
         rig.session.step()
         others.calls.append("work")
-        run_all(rig.session)
+        rig.run_all()
     assert others.calls == ["result", "launch", "work"] * 3

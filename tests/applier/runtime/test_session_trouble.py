@@ -13,18 +13,9 @@ from energyopt.applier.runtime.channel import BEGIN, CLOSE, END, NUMBER_MASK, OP
 
 Make = Callable[..., Any]
 
-ORDER = [(kind, microbatch) for microbatch in range(3) for kind in ("forward", "backward")]
-"""Of the plan of `make_rig`."""
-
 
 def kinds(records: list[Any]) -> list[tuple[int, int]]:
     return [(one.kind, one.value) for one in records]
-
-
-def run_all(session: Any) -> None:
-    for kind, microbatch in ORDER:
-        with session.op(kind, microbatch):
-            pass
 
 
 def test_an_exception_in_an_operation_passes_and_ends_it(make_rig: Make) -> None:
@@ -89,7 +80,7 @@ def test_a_defect_stops_the_shim_and_not_the_training(make_rig: Make) -> None:
     rig.session.step(Unequal())
     for _ in range(3):
         rig.session.step()
-        run_all(rig.session)
+        rig.run_all()
         with rig.session.outside():
             rig.session.begin("nothing", 0)
     assert len(rig.reports.said) == 2, "of the iteration that was cut short, and"
@@ -120,7 +111,7 @@ def test_operations_before_the_first_step_are_not_planned(make_rig: Make) -> Non
 def test_close(make_rig: Make) -> None:
     rig = make_rig()
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     rig.records()
     rig.session.close()
     assert kinds(rig.records()) == [(OP_TIME, UNKNOWN), (CLOSE, 0)], (
@@ -129,7 +120,7 @@ def test_close(make_rig: Make) -> None:
     assert rig.helper.dismissed == 1
     rig.session.close()
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     with rig.session.outside():
         rig.session.begin("forward", 99)
     rig.session.step(2)
@@ -153,14 +144,14 @@ def test_a_helper_that_has_ended(make_rig: Make) -> None:
     rig.session.step()
     rig.helper.code = -9
     for _ in range(3):
-        run_all(rig.session)
+        rig.run_all()
         rig.session.step()
     (said,) = rig.reports.said
     assert "the process that sets clocks has ended (exit code -9)" in said
     assert rig.helper.gave_back == 1
     rig.records()
     rig.session.step()
-    run_all(rig.session)
+    rig.run_all()
     assert rig.records() == []
     rig.session.close()
     assert rig.helper.dismissed == 1
@@ -190,7 +181,7 @@ def test_a_forked_worker_writes_nothing(make_rig: Make) -> None:
         try:
             rig.session.begin("forward", 0)
             rig.session.step()
-            run_all(rig.session)
+            rig.run_all()
             rig.session.close()
             code = rig.helper.dismissed
         finally:
@@ -207,7 +198,7 @@ def test_iterations_are_counted_for_years(make_rig: Make) -> None:
     rig.session._number = 2**31 - 2
     for _ in range(3):
         rig.session.step()
-        run_all(rig.session)
+        rig.run_all()
     rig.session.close()
     records = rig.records()
     assert [one.value >> 1 for one in records if one.kind == STEP] == [2**31 - 1, 0, 1]

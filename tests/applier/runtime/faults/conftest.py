@@ -161,19 +161,6 @@ def trainer(tmp_path: Path, fake_nvml: Any, make_plan: Callable[..., Plan]) -> I
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Wait until something holds."""
-
-    def wait(holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not holds():
-            assert time.monotonic() < deadline, "it never came to hold"
-            time.sleep(0.01)
-
-    return wait
-
-
-@pytest.fixture
 def one_line() -> Callable[..., None]:
     """`one_line(run, "these", "words")`: it said one thing, and all of them are there."""
 
