@@ -15,7 +15,8 @@ from energyopt.schemas.files import read_text
 from energyopt.schemas.nodes import Node
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import Plan, PlannedOp
+from energyopt.schemas.plan import Plan
+from energyopt.schemas.planned_ops import PlannedOp
 
 ZeusList = tuple[tuple[tuple[OpKind, int], ...], ...]
 

@@ -24,7 +24,8 @@ from energyopt.applier.runtime.settings import Settings as ShimSettings
 from energyopt.planner.tables import Table
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import Plan, PlannedOp, write_plan
+from energyopt.schemas.plan import Plan, write_plan
+from energyopt.schemas.planned_ops import PlannedOp
 
 ASKED_MEDIAN_US, ASKED_P99_US = 5.0, 50.0
 SET_S = 0.020  # time of the fake driver for one setting

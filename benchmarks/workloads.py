@@ -9,7 +9,8 @@ from energyopt.planner.schedules.registry import build_schedule
 from energyopt.profiler.importers.lowtime import read_lowtime_csv
 from energyopt.schemas.ops import OpKind, Schedule
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.profile import DeviceKind, EnergySource, Level, Profile, ProfileMetadata, ProfileRow
+from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import numpy as np
 from energyopt.planner.arrays import Floats
 from energyopt.planner.problem import Problem
 from energyopt.planner.simulation import iteration_energy_j, simulate
-from energyopt.schemas.frontier import Option
+from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.plan import Baseline
 

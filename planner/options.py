@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from energyopt.schemas.errors import ProfileError
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey, OpKind
+from energyopt.schemas.options import Option
 from energyopt.schemas.profile import Level, Profile, ProfileRow
 
 OptionTable = dict[OpKey, tuple[Option, ...]]

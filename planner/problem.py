@@ -14,8 +14,8 @@ from energyopt.planner.arrays import Floats
 from energyopt.planner.graph import Graph
 from energyopt.planner.options import OptionTable, lower_hull, pareto_front
 from energyopt.planner.paths import Paths
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey, Schedule
+from energyopt.schemas.options import Option
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

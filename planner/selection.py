@@ -7,7 +7,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.frontier import Frontier, FrontierPoint
-from energyopt.schemas.plan import Alternative, Baseline, Plan, PlannedOp, Prediction
+from energyopt.schemas.ops import Op
+from energyopt.schemas.options import Option
+from energyopt.schemas.plan import Alternative, Baseline, Plan, Prediction
+from energyopt.schemas.planned_ops import PlannedOp, Stages
 
 _DIGITS = 9  # of the numbers in a plan file
 ROUNDING = 1e-12  # relative: a deadline printed and read again is still the same deadline
@@ -190,19 +193,22 @@ def _shortened(value: float, rounding: str) -> float:
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - _DIGITS + 1), rounding))
 
 
-def _stages(frontier: Frontier, point: FrontierPoint) -> tuple[tuple[PlannedOp, ...], ...]:
+def _stages(frontier: Frontier, point: FrontierPoint) -> Stages:
     choices = iter(point.choices)
     return tuple(
-        tuple(
-            PlannedOp(
-                op=op.kind,
-                chunk=op.chunk,
-                microbatch=op.microbatch,
-                sm_clock_mhz=frontier.options[op.key][next(choices)].sm_clock_mhz,
-                backward_chunk=op.backward_chunk,
-                backward_microbatch=op.backward_microbatch,
-            )
-            for op in order
-        )
+        tuple(_planned(op, frontier.options[op.key][next(choices)]) for op in order)
         for order in frontier.schedule.orders
+    )
+
+
+def _planned(op: Op, option: Option) -> PlannedOp:
+    return PlannedOp(
+        op=op.kind,
+        chunk=op.chunk,
+        microbatch=op.microbatch,
+        sm_clock_mhz=option.sm_clock_mhz,
+        backward_chunk=op.backward_chunk,
+        backward_microbatch=op.backward_microbatch,
+        nanobatches=option.nanobatches,
+        partitions=option.partitions,
     )

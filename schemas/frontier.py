@@ -20,7 +20,8 @@ from energyopt.schemas.errors import FileFormatError, ScheduleError
 from energyopt.schemas.files import compact_json, write_atomically
 from energyopt.schemas.nodes import Node, check_header
 from energyopt.schemas.notation import format_order, parse_order
-from energyopt.schemas.ops import Op, OpKey, OpKind, Schedule
+from energyopt.schemas.ops import Op, OpKey, Schedule
+from energyopt.schemas.options import Option, options_from_json, options_to_json
 from energyopt.schemas.parquet import open_parquet
 from energyopt.schemas.pipeline import Pipeline, pipeline_from_json
 from energyopt.schemas.plan import Baseline
@@ -43,15 +44,6 @@ ARROW_SCHEMA = pa.schema(
         pa.field("choices", pa.list_(pa.int32()), nullable=False),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """One operating point that an operation may run at; time and energy on one GPU, as measured."""
-
-    sm_clock_mhz: int
-    time_s: float
-    energy_j: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +121,7 @@ def read_frontier(path: Path) -> Frontier:
         if index < 0 or table.schema.field(index).type != expected.type:
             raise FileFormatError(f"{path}: column {expected.name!r} is missing or not {expected.type}")
     schedule = _schedule(header)
-    found = [_options(node) for node in header.field("options").items()]
+    found = [options_from_json(node) for node in header.field("options").items()]
     options = dict(found)
     if len(options) < len(found):
         header.field("options").fail("two entries for one stage, chunk and op")
@@ -180,37 +172,12 @@ def shared_to_json(frontier: Frontier) -> dict[str, Any]:
             "virtual_stages": [list(chunks) for chunks in schedule.virtual_stages],
             "orders": [format_order(order, schedule.virtual_stages) for order in schedule.orders],
         },
-        "options": [_options_to_json(key, found) for key, found in sorted(frontier.options.items())],
+        "options": [options_to_json(key, found) for key, found in sorted(frontier.options.items())],
         "baselines": {
             "max_clock": _baseline_to_json(frontier.max_clock),
             "single_clocks": [_baseline_to_json(one) for one in frontier.single_clocks],
         },
     }
-
-
-def _options_to_json(key: OpKey, options: tuple[Option, ...]) -> dict[str, Any]:
-    return {
-        "stage": key.stage,
-        "chunk": key.chunk,
-        "op": str(key.kind),
-        "sm_clock_mhz": [option.sm_clock_mhz for option in options],
-        "time_s": [option.time_s for option in options],
-        "energy_j": [option.energy_j for option in options],
-    }
-
-
-def _options(node: Node) -> tuple[OpKey, tuple[Option, ...]]:
-    kind = node.field("op").text()
-    if kind not in list(OpKind):
-        node.field("op").fail(f"{kind!r} is none of {', '.join(OpKind)}")
-    key = OpKey(node.field("stage").integer(0), node.field("chunk").integer(0), OpKind(kind))
-    clocks = [member.integer(1) for member in node.field("sm_clock_mhz").items()]
-    times = [member.number(0.0) for member in node.field("time_s").items()]
-    energies = [member.number() for member in node.field("energy_j").items()]
-    if not len(clocks) == len(times) == len(energies) > 0:
-        node.fail("its three lists differ in length, or are empty")
-    joined = zip(clocks, times, energies, strict=True)
-    return key, tuple(Option(sm_clock_mhz=c, time_s=t, energy_j=e) for c, t, e in joined)
 
 
 def _schedule(header: Node) -> Schedule:

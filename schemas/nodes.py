@@ -39,6 +39,12 @@ class Node:
             return None
         return self.field(name)
 
+    def members(self) -> list[str]:
+        """The names of an object's members."""
+        if not isinstance(self.value, dict):
+            self.fail("expected an object")
+        return list(self.value)
+
     def only(self, *names: str) -> None:
         """Refuse members other than `names`: a misspelt setting must not be ignored in silence."""
         if not isinstance(self.value, dict):

@@ -7,23 +7,11 @@ from typing import Any
 from energyopt import __version__
 from energyopt.schemas.files import canonical_json, read_json, write_bytes
 from energyopt.schemas.nodes import Node, check_header
-from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline, pipeline_from_json
+from energyopt.schemas.planned_ops import Stages, stages_from_json, stages_to_json
 
 FORMAT = "energyopt-plan"
 SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedOp:
-    """One operation and the clock it runs at."""
-
-    op: OpKind
-    chunk: int
-    microbatch: int
-    sm_clock_mhz: int
-    backward_chunk: int | None = None
-    backward_microbatch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +43,7 @@ class Alternative:
     """A further point of the same frontier, for a pipeline that must slow down for a straggler."""
 
     predicted: Prediction
-    stages: tuple[tuple[PlannedOp, ...], ...]
+    stages: Stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +63,7 @@ class Plan:
     predicted: Prediction | None
     max_clock: Baseline | None
     best_single_clock: Baseline | None
-    stages: tuple[tuple[PlannedOp, ...], ...]
+    stages: Stages
     alternatives: tuple[Alternative, ...] = ()
 
 
@@ -104,9 +92,9 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             "max_clock": _baseline_to_json(plan.max_clock),
             "best_single_clock": _baseline_to_json(plan.best_single_clock),
         },
-        "stages": _stages_to_json(plan.stages),
+        "stages": stages_to_json(plan.stages),
         "alternatives": [
-            {"predicted": _prediction_to_json(other.predicted), "stages": _stages_to_json(other.stages)}
+            {"predicted": _prediction_to_json(other.predicted), "stages": stages_to_json(other.stages)}
             for other in plan.alternatives
         ],
     }
@@ -149,7 +137,7 @@ def plan_from_json(root: Node) -> Plan:
         predicted=None if predicted is None else _prediction(predicted, pipeline),
         max_clock=_baseline(baselines.optional("max_clock")),
         best_single_clock=_baseline(baselines.optional("best_single_clock")),
-        stages=_stages(root.field("stages"), pipeline),
+        stages=stages_from_json(root.field("stages"), pipeline),
         alternatives=()
         if alternatives is None
         else tuple(_alternative(node, pipeline) for node in alternatives.items()),
@@ -176,22 +164,6 @@ def _baseline_to_json(baseline: Baseline | None) -> dict[str, Any] | None:
     found: dict[str, Any] = {"iteration_time_s": baseline.iteration_time_s, "energy_j": baseline.energy_j}
     if baseline.sm_clock_mhz is not None:
         found["sm_clock_mhz"] = baseline.sm_clock_mhz
-    return found
-
-
-def _stages_to_json(stages: tuple[tuple[PlannedOp, ...], ...]) -> list[dict[str, Any]]:
-    return [{"stage": index, "ops": [_op_to_json(op) for op in ops]} for index, ops in enumerate(stages)]
-
-
-def _op_to_json(op: PlannedOp) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "op": str(op.op),
-        "chunk": op.chunk,
-        "microbatch": op.microbatch,
-        "sm_clock_mhz": op.sm_clock_mhz,
-    }
-    if op.backward_chunk is not None:
-        found |= {"backward_chunk": op.backward_chunk, "backward_microbatch": op.backward_microbatch}
     return found
 
 
@@ -229,49 +201,5 @@ def _baseline(node: Node | None) -> Baseline | None:
 def _alternative(node: Node, pipeline: Pipeline) -> Alternative:
     return Alternative(
         predicted=_prediction(node.field("predicted"), pipeline),
-        stages=_stages(node.field("stages"), pipeline),
-    )
-
-
-def _stages(node: Node, pipeline: Pipeline) -> tuple[tuple[PlannedOp, ...], ...]:
-    stages = []
-    for index, stage in enumerate(node.items()):
-        if stage.field("stage").integer() != index:
-            stage.field("stage").fail(f"expected stage {index}")
-        stages.append(_ops(stage.field("ops"), pipeline))
-    if len(stages) != pipeline.stages:
-        node.fail(f"{len(stages)} stages, but the pipeline has {pipeline.stages}")
-    return tuple(stages)
-
-
-def _ops(node: Node, pipeline: Pipeline) -> tuple[PlannedOp, ...]:
-    """The operations of one stage; each may stand there once, for it is looked up by what it is."""
-    limits = {"chunk": pipeline.chunks_per_stage, "microbatch": pipeline.microbatches}
-    ops: dict[tuple[OpKind, int, int], PlannedOp] = {}
-    for member in node.items():
-        op = _op(member)
-        for name, limit in limits.items():
-            if getattr(op, name) >= limit:
-                member.field(name).fail(f"{getattr(op, name)}, but the pipeline has {limit}, counted from 0")
-        key = (op.op, op.chunk, op.microbatch)
-        if key in ops:
-            member.fail(f"{op.op} of chunk {op.chunk}, microbatch {op.microbatch} stands twice in its stage")
-        ops[key] = op
-    return tuple(ops.values())
-
-
-def _op(node: Node) -> PlannedOp:
-    kind = node.field("op").text()
-    if kind not in list(OpKind):
-        node.field("op").fail(f"{kind!r} is none of {', '.join(OpKind)}")
-    backward_chunk, backward = node.optional("backward_chunk"), node.optional("backward_microbatch")
-    for member in ("backward_chunk", "backward_microbatch") if kind == OpKind.FORWARD_BACKWARD else ():
-        node.field(member)
-    return PlannedOp(
-        op=OpKind(kind),
-        chunk=node.field("chunk").integer(minimum=0),
-        microbatch=node.field("microbatch").integer(minimum=0),
-        sm_clock_mhz=node.field("sm_clock_mhz").integer(minimum=1),
-        backward_chunk=None if backward_chunk is None else backward_chunk.integer(minimum=0),
-        backward_microbatch=None if backward is None else backward.integer(minimum=0),
+        stages=stages_from_json(node.field("stages"), pipeline),
     )

@@ -6,8 +6,7 @@ under the key `energyopt`, a JSON object with the provenance.
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
@@ -20,9 +19,10 @@ from energyopt import __version__
 from energyopt.schemas.columns import arrow_table
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.files import compact_json, write_atomically
-from energyopt.schemas.nodes import Node, check_header
+from energyopt.schemas.nodes import check_header
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.parquet import open_parquet
+from energyopt.schemas.profile_metadata import ProfileMetadata, metadata_from_json, metadata_to_json
 
 FORMAT = "energyopt-profile"
 SCHEMA_VERSION = 1
@@ -39,6 +39,7 @@ ARROW_SCHEMA = pa.schema(
         pa.field("execution", pa.string()),
         pa.field("comm_launch", pa.string()),
         pa.field("comm_sms", pa.int32()),
+        pa.field("nanobatches", pa.int32()),
         pa.field("sm_clock_mhz", pa.int32(), nullable=False),
         pa.field("achieved_sm_clock_mhz", pa.int32()),
         pa.field("time_s", pa.float64(), nullable=False),
@@ -54,6 +55,10 @@ ARROW_SCHEMA = pa.schema(
         pa.field("invalid", pa.string()),
     ]
 )
+
+
+_LATER = ("nanobatches",)
+"""Columns that earlier files lack."""
 
 
 class Level(StrEnum):
@@ -73,24 +78,13 @@ class EnergySource(StrEnum):
     IMPORTED = "imported"
 
 
-class DeviceKind(StrEnum):
-    """What stood behind the measurement."""
-
-    NVML = "nvml"
-    SIMULATED = "simulated"
-    IMPORTED = "imported"
-
-
-class Scope(StrEnum):
-    """What the power reading covers; numbers of different scope are never compared."""
-
-    GPU_BOARD = "gpu_board"
-    MODULE = "module"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileRow:
-    """One measured configuration; times and energies are per occurrence on one GPU."""
+    """One measured configuration; times and energies are per occurrence on one GPU.
+
+    nanobatches: of a partition, the parts that its op's microbatch is cut into, of which this row is one; null
+        where it runs alike however the microbatch is cut.
+    """
 
     level: Level
     stage: int | None
@@ -102,6 +96,7 @@ class ProfileRow:
     execution: str | None = None
     comm_launch: str | None = None
     comm_sms: int | None = None
+    nanobatches: int | None = None
     sm_clock_mhz: int
     achieved_sm_clock_mhz: int | None = None
     time_s: float
@@ -118,36 +113,7 @@ class ProfileRow:
 
 
 _VALUES = attrgetter(*(item.name for item in fields(ProfileRow)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileMetadata:
-    """Where a profile comes from.
-
-    `gpus_per_stage` is the number of GPUs that one stage's rows stand for: totals multiply by it. `measurement`
-    says how the numbers came about (energy source, ticks, windows); it decides no plan. `p2p_time_s` and
-    `fixed_time_s` were fitted to training runs: what a transfer between two stages takes, and an iteration outside
-    its operations; plans take them unless others are asked for.
-    """
-
-    device_name: str
-    device_kind: DeviceKind
-    wait_power_w: float
-    gpus_per_stage: int = 1
-    device_uuid: str | None = None
-    driver: str | None = None
-    power_limit_w: float | None = None
-    memory_clock_mhz: int | None = None
-    scope: Scope = Scope.GPU_BOARD
-    idle_power_w: float | None = None
-    clock_switch_latency_s: float | None = None
-    p2p_time_s: float | None = None
-    fixed_time_s: float | None = None
-    workload: dict[str, str | int | float] = field(default_factory=dict)
-    measurement: dict[str, str | int | float] = field(default_factory=dict)
-    source: str | None = None
-    time: str | None = None
-    host: str | None = None
+_NANOBATCHES = [item.name for item in fields(ProfileRow)].index("nanobatches")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +131,7 @@ class Profile:
         head.append(dict(sorted(meta.workload.items())))
         if (meta.p2p_time_s, meta.fixed_time_s) != (None, None):
             head.append([meta.p2p_time_s, meta.fixed_time_s])
-        text = compact_json([head, [list(_VALUES(row)) for row in sorted(self.rows, key=_sort_key)]])
+        text = compact_json([head, [_digested(row) for row in sorted(self.rows, key=_sort_key)]])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -175,7 +141,7 @@ def write_profile(path: Path, profile: Profile) -> None:
     columns = {name: [getattr(row, name) for row in rows] for name in ARROW_SCHEMA.names}
     table = arrow_table(columns, ARROW_SCHEMA)
     header = {"format": FORMAT, "schema_version": SCHEMA_VERSION, "tool_version": __version__}
-    metadata = compact_json(header | _metadata_to_json(profile.metadata))
+    metadata = compact_json(header | metadata_to_json(profile.metadata))
     table = table.replace_schema_metadata({"energyopt": metadata})
     write_atomically(path, lambda temporary: pq.write_table(table, temporary))
 
@@ -190,6 +156,9 @@ def read_profile(path: Path) -> Profile:
     check_header(header, FORMAT, SCHEMA_VERSION)
     for expected in ARROW_SCHEMA:
         index = table.schema.get_field_index(expected.name)
+        if index < 0 and expected.name in _LATER:
+            table = table.append_column(expected, pa.nulls(table.num_rows, expected.type))
+            continue
         if index < 0:
             raise FileFormatError(f"{path}: column {expected.name!r} is missing")
         if table.schema.field(index).type != expected.type:
@@ -197,7 +166,7 @@ def read_profile(path: Path) -> Profile:
             raise FileFormatError(f"{path}: column {expected.name!r} holds {found}, expected {expected.type}")
     records = table.select(ARROW_SCHEMA.names).to_pylist()
     rows = tuple(_row(path, number, record) for number, record in enumerate(records))
-    return Profile(metadata=_metadata_from_json(header), rows=rows)
+    return Profile(metadata=metadata_from_json(header), rows=rows)
 
 
 def check_measurement(time_s: float, energy_j: float, sm_clock_mhz: int) -> str | None:
@@ -239,64 +208,11 @@ def _check_numbers(path: Path, number: int, record: dict[str, Any]) -> None:
             raise FileFormatError(f"{path}: column {name!r} holds {record[name]} in row {number}")
 
 
+def _digested(row: ProfileRow) -> list[Any]:
+    """A row's values; columns that came later count where they hold something, so that digests stay."""
+    values = list(_VALUES(row))
+    return values if row.nanobatches is not None else values[:_NANOBATCHES] + values[_NANOBATCHES + 1 :]
+
+
 def _sort_key(row: ProfileRow) -> tuple[tuple[bool, Any], ...]:
     return tuple((value is not None, value) for value in _VALUES(row))
-
-
-def _metadata_to_json(metadata: ProfileMetadata) -> dict[str, Any]:
-    return {item.name: getattr(metadata, item.name) for item in fields(metadata)}
-
-
-def _metadata_from_json(header: Node) -> ProfileMetadata:
-    def text(name: str) -> str | None:
-        node = header.optional(name)
-        return None if node is None else node.text()
-
-    def number(name: str) -> float | None:
-        node = header.optional(name)
-        return None if node is None else node.number(minimum=0.0)
-
-    memory_clock = header.optional("memory_clock_mhz")
-    gpus = header.optional("gpus_per_stage")
-    return ProfileMetadata(
-        device_name=header.field("device_name").text(),
-        device_kind=DeviceKind(_one_of(header.field("device_kind"), DeviceKind)),
-        wait_power_w=header.field("wait_power_w").number(minimum=0.0),
-        gpus_per_stage=1 if gpus is None else gpus.integer(minimum=1),
-        device_uuid=text("device_uuid"),
-        driver=text("driver"),
-        power_limit_w=number("power_limit_w"),
-        memory_clock_mhz=None if memory_clock is None else memory_clock.integer(minimum=0),
-        scope=Scope(_one_of(header.field("scope"), Scope)),
-        idle_power_w=number("idle_power_w"),
-        clock_switch_latency_s=number("clock_switch_latency_s"),
-        p2p_time_s=number("p2p_time_s"),
-        fixed_time_s=number("fixed_time_s"),
-        workload=_named_values(header, "workload"),
-        measurement=_named_values(header, "measurement"),
-        source=text("source"),
-        time=text("time"),
-        host=text("host"),
-    )
-
-
-def _named_values(header: Node, name: str) -> dict[str, str | int | float]:
-    node = header.optional(name)
-    if node is None:
-        return {}
-    if not isinstance(node.value, dict):
-        node.fail("expected an object")
-    return {key: _setting(node.field(key)) for key in node.value if node.value[key] is not None}
-
-
-def _setting(node: Node) -> str | int | float:
-    if isinstance(node.value, str):
-        return node.value
-    return node.integer() if isinstance(node.value, int) else node.number()
-
-
-def _one_of(node: Node, kinds: Iterable[StrEnum]) -> str:
-    known: Sequence[str] = list(kinds)
-    if node.text() not in known:
-        node.fail(f"{node.text()!r} is none of {', '.join(known)}")
-    return node.text()

@@ -22,18 +22,14 @@ from typing import Any
 import pynvml
 import pytest
 
-from energyopt.schemas.frontier import Frontier, FrontierPoint, Option
+from energyopt.schemas.frontier import Frontier, FrontierPoint
 from energyopt.schemas.ops import Op, OpKey, OpKind, Schedule
+from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import Baseline, Plan, PlannedOp, Prediction
-from energyopt.schemas.profile import (
-    DeviceKind,
-    EnergySource,
-    Level,
-    Profile,
-    ProfileMetadata,
-    ProfileRow,
-)
+from energyopt.schemas.plan import Baseline, Plan, Prediction
+from energyopt.schemas.planned_ops import PlannedOp
+from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 
 ORDERS = ("F0 F1 B0 B1", "F0 B0 F1 B1")
 KINDS = {"F": OpKind.FORWARD, "B": OpKind.BACKWARD}

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.plan import Plan, PlannedOp
+from energyopt.schemas.plan import Plan
+from energyopt.schemas.planned_ops import PlannedOp
 
 Key = tuple[str, int, int]
 """(kind, chunk, microbatch) of an operation; of the forward half where one call runs both."""

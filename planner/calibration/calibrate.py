@@ -16,8 +16,8 @@ from energyopt.planner.calibration.rows import calibrated_rows
 from energyopt.planner.calibration.samples import Sample, read_samples
 from energyopt.planner.options import measured_options
 from energyopt.planner.verification.runs import WARM_UP, Recorded
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey, Schedule
+from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.profile import Profile
 

@@ -8,8 +8,8 @@ from energyopt.planner.verification.matching import check_profile, gpu_names
 from energyopt.planner.verification.prediction import MOST_BEYOND, REACH
 from energyopt.planner.verification.runs import Recorded
 from energyopt.schemas.errors import NotComparableError, ProfileError, RequestError
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey
+from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import same_job
 from energyopt.schemas.profile import Profile
 

@@ -9,7 +9,8 @@ from energyopt.planner.arrays import Floats
 from energyopt.planner.calibration.iteration_time import TimeFit
 from energyopt.planner.calibration.op_energies import EnergyFit
 from energyopt.planner.calibration.samples import Sample
-from energyopt.schemas.profile import DeviceKind, Profile, ProfileMetadata, Scope
+from energyopt.schemas.profile import Profile
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata, Scope
 from energyopt.schemas.telemetry import Telemetry
 
 

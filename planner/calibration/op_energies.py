@@ -20,9 +20,9 @@ from energyopt.planner.arrays import Floats, Ints
 from energyopt.planner.calibration.samples import Sample
 from energyopt.planner.verification.prediction import option_at
 from energyopt.schemas.errors import ProfileError
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.intervals import student_quantile
 from energyopt.schemas.ops import OpKey, OpKind, Schedule
+from energyopt.schemas.options import Option
 
 _NOISE = 0.003
 _BETWEEN_STAGES = 0.1

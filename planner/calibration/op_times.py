@@ -16,8 +16,8 @@ from scipy.optimize import nnls  # type: ignore[import-untyped]
 
 from energyopt.planner.arrays import Floats, Ints
 from energyopt.planner.verification.prediction import option_at
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.intervals import student_quantile
+from energyopt.schemas.options import Option
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

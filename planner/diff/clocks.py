@@ -5,7 +5,8 @@ from statistics import fmean
 
 from energyopt.planner.diff.records import ClockRow, ClockStats, OpName
 from energyopt.schemas.ops import OpKey
-from energyopt.schemas.plan import Plan, PlannedOp
+from energyopt.schemas.plan import Plan
+from energyopt.schemas.planned_ops import PlannedOp
 
 Clocks = dict[OpKey, dict[OpName, int]]  # in MHz
 

@@ -20,7 +20,8 @@ from energyopt.planner.wording import gpus
 from energyopt.schemas.ops import Op, OpKind
 
 if TYPE_CHECKING:
-    from energyopt.schemas.frontier import Frontier, Option
+    from energyopt.schemas.frontier import Frontier
+    from energyopt.schemas.options import Option
 
 Floats: TypeAlias = NDArray[np.float64]
 

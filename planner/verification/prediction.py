@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from energyopt.planner.options import OptionTable, measured_options
 from energyopt.planner.simulation import simulate
 from energyopt.schemas.errors import NotComparableError, ProfileError
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import Op, OpKey, Schedule
+from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import PlannedOp
+from energyopt.schemas.planned_ops import PlannedOp
 from energyopt.schemas.profile import Profile
 
 REACH = 0.1

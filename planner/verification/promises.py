@@ -6,7 +6,8 @@ from energyopt.planner.verification.prediction import predict
 from energyopt.planner.verification.runs import Run
 from energyopt.schemas.errors import NotComparableError
 from energyopt.schemas.ops import Schedule
-from energyopt.schemas.plan import Alternative, Plan, PlannedOp, Prediction
+from energyopt.schemas.plan import Alternative, Plan, Prediction
+from energyopt.schemas.planned_ops import PlannedOp
 from energyopt.schemas.profile import Profile
 
 

@@ -12,7 +12,8 @@ from statistics import fmean
 from typing import Any
 
 from energyopt.schemas.errors import ProfileError
-from energyopt.schemas.profile import Level, Profile, ProfileMetadata, ProfileRow
+from energyopt.schemas.profile import Level, Profile, ProfileRow
+from energyopt.schemas.profile_metadata import ProfileMetadata
 
 _SAME = (
     "device_name",

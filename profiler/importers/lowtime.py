@@ -20,7 +20,8 @@ from energyopt.profiler.importers.interface import ImportedProfile
 from energyopt.profiler.importers.units import EnergyUnit, TimeUnit
 from energyopt.schemas.errors import EnergyoptError, ProfileError
 from energyopt.schemas.ops import OpKey, OpKind
-from energyopt.schemas.profile import DeviceKind, EnergySource, Level, Profile, ProfileMetadata, ProfileRow
+from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 
 COLUMNS = ("stage", "instruction", "frequency", "time", "energy")
 

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from energyopt.profiler.measurement.compose import gaps_of, rows_of
 from energyopt.profiler.measurement.job import Job, Measured
 from energyopt.schemas.errors import MeasurementError
-from energyopt.schemas.profile import DeviceKind, Level, Profile, ProfileMetadata, Scope
+from energyopt.schemas.profile import Level, Profile
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata, Scope
 
 
 def profile_of(job: Job, measured: Measured, rank: int | None = None) -> Profile:

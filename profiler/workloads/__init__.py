@@ -5,6 +5,7 @@ __all__ = [
     "blocks",
     "check",
     "communication",
+    "composites",
     "config_file",
     "hf_config",
     "hf_keys",

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from energyopt.schemas.ops import OpKind
+from energyopt.schemas.partitions import PartitionConfig
 
 
 class Collective(StrEnum):
@@ -26,7 +27,7 @@ class Communication:
     """One communication kernel's transfer.
 
     message_bytes: size of the whole tensor on each rank: an all-gather's output, a reduce-scatter's input.
-    group: `tensor` or `context`: which of the job's groups takes part.
+    group: `tensor`, `context` or `data`: which of the job's groups takes part.
     ranks: how many GPUs that group has.
     sms: SMs given to it (NCCL's max_ctas); None leaves the library's own choice.
     """
@@ -65,6 +66,7 @@ class Kernel:
     memory_bytes: least traffic between GPU memory and chip: inputs read once, outputs written once.
     matrix: its flops run on the matrix units (tensor cores).
     launches: device kernels that one run starts (unfused torch code starts several).
+    overlap: what it is made of, where it is a whole partition; `communication` is then that of the partition.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Kernel:
     dtype: str = "bfloat16"
     communication: Communication | None = None
     prepare: Prepare | None = None
+    overlap: "Overlap | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +90,48 @@ class KernelUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A run of kernels inside a layer, in order: compute kernels and at most one communication kernel."""
+    """A run of kernels inside a layer, in order: compute kernels and at most one communication kernel.
+
+    launch_points: compute kernels (as `composites.launch_names` has them) before which the communication may be
+        launched so that it runs beside them: none of them needs what it brings, nor does it need them. Empty where
+        it cannot.
+    comm_sms: SM counts to choose from for the communication, beside the library's own choice.
+    """
 
     name: str
     kernels: tuple[KernelUse, ...]
+    launch_points: tuple[str, ...] = ()
+    comm_sms: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """A partition in one configuration, run as one kernel.
+
+    compute: its compute kernels in order.
+    communication: with its SMs; None where the partition has none.
+    launch: index of the compute kernel before which the communication is launched; None where it runs first, by
+        itself.
+    """
+
+    compute: tuple[KernelUse, ...]
+    communication: Kernel | None
+    launch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
+    """What is measured of a partition as a whole: one configuration of it.
+
+    nanobatches: parts of the microbatch, of which the kernel computes one; None where the partition is the same
+        however the microbatch is cut.
+    """
+
+    kernel: Kernel
+    kind: OpKind
+    partition: str
+    nanobatches: int | None
+    config: PartitionConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +144,18 @@ class PartitionUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOp:
-    """One kind of operation of one chunk of one stage."""
+    """One kind of operation of one chunk of one stage.
+
+    split: the same work on a microbatch that is cut into `nanobatches` parts, so that one part's communication can
+        run beside another part's compute kernels; counts are over all parts. Empty where it cannot be cut.
+    """
 
     stage: int
     chunk: int
     kind: OpKind
     partitions: tuple[PartitionUse, ...]
+    split: tuple[PartitionUse, ...] = ()
+    nanobatches: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +165,7 @@ class Workload:
     settings: provenance for the profile's metadata: model, tp, cp, microbatch_size, sequence_length, dtype, ...
     gpus_per_stage: GPUs that share one stage (tensor times context degree).
     variants: communication kernels at other SM counts, measured besides; named like tensor_all_reduce@8sms.
+    composites: partitions in the configurations that are measured as a whole, besides.
     """
 
     name: str
@@ -127,12 +175,14 @@ class Workload:
     gpus_per_stage: int = 1
     settings: Mapping[str, str | int | float] = field(default_factory=dict)
     variants: tuple[Kernel, ...] = ()
+    composites: tuple[Composite, ...] = ()
 
     def kernels(self) -> tuple[Kernel, ...]:
-        """Every distinct kernel once, in order of first use, then the variants."""
+        """Every distinct kernel once, in order of first use, then the variants and the composites."""
         found: dict[str, Kernel] = {}
         for op in self.ops:
             for partition in op.partitions:
                 for use in partition.partition.kernels:
                     found.setdefault(use.kernel.name, use.kernel)
-        return (*found.values(), *self.variants)
+        composites = {one.kernel.name: one.kernel for one in self.composites}
+        return (*found.values(), *self.variants, *composites.values())

@@ -19,7 +19,8 @@ from energyopt.planner.schedules.registry import build_schedule
 from energyopt.profiler.importers.lowtime import read_lowtime_csv
 from energyopt.schemas.ops import OpKind, Schedule
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.profile import DeviceKind, EnergySource, Level, Profile, ProfileMetadata, ProfileRow
+from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 
 Row = tuple[int | None, int | None, OpKind, int, float, float]  # stage, chunk, kind, clock, time_s, energy_j
 REAL = {  # wait power in W, from the data's own README

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from energyopt.planner.options import draws_less_than_waiting, lower_hull, measured_options, pareto_front
 from energyopt.schemas.errors import ProfileError
-from energyopt.schemas.frontier import Option
 from energyopt.schemas.ops import OpKey, OpKind
+from energyopt.schemas.options import Option
 from energyopt.schemas.profile import Level, Profile, ProfileRow
 
 F, B = OpKind.FORWARD, OpKind.BACKWARD

@@ -9,7 +9,7 @@ from energyopt.planner import selection
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.frontier import Frontier
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.plan import PlannedOp
+from energyopt.schemas.planned_ops import PlannedOp
 
 
 @pytest.mark.parametrize(

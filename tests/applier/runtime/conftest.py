@@ -16,7 +16,8 @@ from energyopt.applier.runtime.slowdown import Slowdown
 from energyopt.applier.runtime.tables import stage_table
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import Alternative, Plan, PlannedOp, Prediction
+from energyopt.schemas.plan import Alternative, Plan, Prediction
+from energyopt.schemas.planned_ops import PlannedOp
 
 KINDS = (OpKind.FORWARD, OpKind.BACKWARD)
 ORDER = [(str(kind), microbatch) for microbatch in range(3) for kind in KINDS]

@@ -19,7 +19,8 @@ from energyopt.planner.schedules.registry import build_schedule
 from energyopt.planner.schedules.torch_csv import read_torch_csv
 from energyopt.schemas.ops import OpKind, Schedule
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import Plan, PlannedOp, write_plan
+from energyopt.schemas.plan import Plan, write_plan
+from energyopt.schemas.planned_ops import PlannedOp
 
 ATTEMPTS = 3
 LIMIT_S = 180.0  # for a machine that is busy with other things; a job takes a few seconds

@@ -17,7 +17,8 @@ from energyopt.planner.verification.prediction import predict, stages_of
 from energyopt.planner.verification.runs import Recorded
 from energyopt.schemas.errors import NotComparableError, ProfileError, RequestError
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.profile import Profile, Scope
+from energyopt.schemas.profile import Profile
+from energyopt.schemas.profile_metadata import Scope
 from energyopt.schemas.telemetry import Telemetry
 
 Fit = Callable[..., Calibration]

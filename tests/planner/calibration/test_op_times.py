@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from energyopt.planner.calibration.op_times import Measured, fit_curve, fit_ratio, measured_by_clock
-from energyopt.schemas.frontier import Option
+from energyopt.schemas.options import Option
 
 CLOCKS = np.array([1000.0, 1050.0, 1100.0, 1150.0, 1200.0, 1300.0, 1400.0])
 

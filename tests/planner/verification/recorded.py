@@ -19,7 +19,8 @@ from energyopt.schemas.columns import arrow_table
 from energyopt.schemas.ops import OpKey, OpKind, Schedule
 from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.plan import Baseline, Plan, Prediction, write_plan
-from energyopt.schemas.profile import DeviceKind, EnergySource, Level, Profile, ProfileMetadata, ProfileRow
+from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 from energyopt.schemas.telemetry import ARROW_SCHEMA, ITERATION, OP, Gpu, Mode, Telemetry, TelemetryMetadata
 
 CLOCKS = (900, 1000, 1100, 1200, 1300, 1400)

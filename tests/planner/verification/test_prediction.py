@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from energyopt.planner.verification.prediction import option_at, predict
 from energyopt.schemas.errors import NotComparableError, ProfileError
-from energyopt.schemas.frontier import Frontier, Option
+from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.options import Option
 from energyopt.schemas.plan import Plan
 from energyopt.schemas.profile import Profile
 

@@ -8,14 +8,8 @@ import pytest
 from energyopt.profiler.distributed.merging import merge
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.profile import (
-    DeviceKind,
-    EnergySource,
-    Level,
-    Profile,
-    ProfileMetadata,
-    ProfileRow,
-)
+from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
+from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 
 NAMES = ("a", "b")
 

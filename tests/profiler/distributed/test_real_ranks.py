@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from energyopt.profiler.measurement.partial import Partial
-from energyopt.schemas.profile import DeviceKind, Level, Profile, ProfileRow, read_profile
+from energyopt.schemas.profile import Level, Profile, ProfileRow, read_profile
+from energyopt.schemas.profile_metadata import DeviceKind
 
 NODE = Path(__file__).with_name("node.py")
 LIMIT_S = 120.0

@@ -7,7 +7,8 @@ from energyopt.profiler.importers.interface import ImportedProfile, Importer
 from energyopt.profiler.importers.lowtime import read_lowtime_csv
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.ops import OpKind
-from energyopt.schemas.profile import DeviceKind, EnergySource, Level, read_profile, write_profile
+from energyopt.schemas.profile import EnergySource, Level, read_profile, write_profile
+from energyopt.schemas.profile_metadata import DeviceKind
 
 DATA = Path(__file__).resolve().parents[3] / "../shared/data/stage-profiles"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is absent")
