@@ -1,5 +1,7 @@
 """What an iteration costs without a plan: every operation at its highest clock, or the whole job at one clock."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from energyopt.planner.arrays import Floats
@@ -26,7 +28,7 @@ def max_clock_times_s(problem: Problem) -> Floats:
 
 def single_clock_baselines(problem: Problem, gpus_per_stage: int) -> tuple[Baseline, ...]:
     """The whole job at one clock, for each clock that the profile has for every operation, lowest first."""
-    by_clock = [{option.sm_clock_mhz: option for option in options} for options in problem.measured]
+    by_clock = [unplanned(options) for options in problem.measured]
     clocks = sorted(set.intersection(*(set(options) for options in by_clock)))
     time_FC = np.array([[options[clock].time_s for clock in clocks] for options in by_clock])
     effective_FC = np.array(
@@ -41,9 +43,24 @@ def single_clock_baselines(problem: Problem, gpus_per_stage: int) -> tuple[Basel
     )
 
 
+def unplanned(options: Sequence[Option]) -> dict[int, Option]:
+    """What runs without a plan, by clock: one kernel after the other on the whole microbatch, where that is known.
+
+    Else what comes closest: one after the other in nanobatches, or the fastest.
+    """
+    found: dict[int, Option] = {}
+    for option in sorted(options, key=_likelihood):
+        found.setdefault(option.sm_clock_mhz, option)
+    return found
+
+
+def _likelihood(option: Option) -> tuple[bool, bool, float]:
+    return not option.is_plain, bool(option.partitions), option.time_s
+
+
 def _tops(problem: Problem) -> list[Option]:
-    """Each front's option of the highest clock."""
-    return [max(options, key=lambda one: one.sm_clock_mhz) for options in problem.measured]
+    """What each front runs at its highest clock."""
+    return [found[max(found)] for found in map(unplanned, problem.measured)]
 
 
 def _effective_j(option: Option, wait_power_w: float) -> float:

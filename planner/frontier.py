@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
+from energyopt.planner.composition.table import Composition, Offer, offered_options
 from energyopt.planner.graph import build_graph
 from energyopt.planner.limits.frontier import Limited, limit_plans
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.limits.tradeoff import Tradeoff, weigh
-from energyopt.planner.options import OptionTable, measured_options
 from energyopt.planner.problem import Problem, build_problem
 from energyopt.planner.progress import Progress, silent
 from energyopt.planner.simulation import iteration_energy_j, simulate
@@ -34,6 +34,7 @@ def plan_frontier(
     points: int = 20,
     effort: Effort = Effort.NORMAL,
     limits: SwitchLimits | None = None,
+    composition: Composition | None = None,
     progress: Progress = silent,
 ) -> Frontier:
     """The energy-time frontier of one job, with at most `points` points.
@@ -47,7 +48,7 @@ def plan_frontier(
         ProfileError: an operation of the schedule has no usable row.
         ScheduleError: the schedule is incomplete or cyclic.
     """
-    job = _prepared(profile, pipeline, schedule)
+    job = _prepared(profile, pipeline, schedule, composition or Composition())
     return _frontier(job, _solved(job, points, effort, progress), limits, progress)
 
 
@@ -59,6 +60,7 @@ def plan_and_weigh(
     points: int = 20,
     effort: Effort = Effort.NORMAL,
     limits: SwitchLimits | None = None,
+    composition: Composition | None = None,
     progress: Progress = silent,
 ) -> tuple[Frontier, Tradeoff]:
     """The frontier of `plan_frontier`, and what fewer clock changes would cost at a few iteration times.
@@ -66,7 +68,7 @@ def plan_and_weigh(
     Raises:
         As `plan_frontier`.
     """
-    job = _prepared(profile, pipeline, schedule)
+    job = _prepared(profile, pipeline, schedule, composition or Composition())
     solved = _solved(job, points, effort, progress)
     frontier = _frontier(job, solved, limits, progress)
     dwell_s = 0.0 if limits is None else limits.min_dwell_s
@@ -80,7 +82,7 @@ class _Job:
 
     profile: Profile
     pipeline: Pipeline
-    table: OptionTable
+    offer: Offer
     problem: Problem
 
     @property
@@ -98,11 +100,12 @@ class _Plan:
     bound_j: Callable[[float], float]
 
 
-def _prepared(profile: Profile, pipeline: Pipeline, schedule: Schedule) -> _Job:
+def _prepared(profile: Profile, pipeline: Pipeline, schedule: Schedule, composition: Composition) -> _Job:
     graph = build_graph(schedule, pipeline.p2p_time_s)
-    table = measured_options(profile, {op.key for op in schedule.ops})
-    problem = build_problem(schedule, graph, table, profile.metadata.wait_power_w, pipeline.fixed_time_s)
-    return _Job(profile=profile, pipeline=pipeline, table=table, problem=problem)
+    offer = offered_options(profile, {op.key for op in schedule.ops}, composition)
+    wait_w, fixed_s = profile.metadata.wait_power_w, pipeline.fixed_time_s
+    problem = build_problem(schedule, graph, offer.measured, wait_w, fixed_s, offer.offered)
+    return _Job(profile=profile, pipeline=pipeline, offer=offer, problem=problem)
 
 
 def _solved(job: _Job, points: int, effort: Effort, progress: Progress) -> Solved:
@@ -133,7 +136,7 @@ def _frontier(job: _Job, solved: Solved, limits: SwitchLimits | None, progress: 
         gpus=schedule.stages * job.gpus_per_stage,
         pipeline=job.pipeline,
         schedule=schedule,
-        options={key: options[index] for index, key in enumerate(sorted(job.table))},
+        options={key: options[index] for index, key in enumerate(sorted(job.offer.measured))},
         max_clock=max_clock,
         single_clocks=single_clock_baselines(problem, job.gpus_per_stage),
         points=_named(_undominated(found), max_clock),

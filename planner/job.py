@@ -62,7 +62,7 @@ def schedule_of(pipeline: Pipeline, file: Path | None = None) -> Schedule:
 
 def unused_kinds(profile: Profile, schedule: Schedule) -> list[OpKind]:
     """The kinds that the profile measured and the schedule never runs."""
-    measured = {row.op for row in profile.rows if row.level is Level.OP}
+    measured = {row.op for row in profile.rows if row.level is not Level.KERNEL}
     return sorted(measured - {op.kind for op in schedule.ops})
 
 
@@ -144,13 +144,13 @@ def _check_profile(profile: Profile, pipeline: Pipeline) -> None:
 
 def _stages_of(profile: Profile) -> int | None:
     """The number of stages that the profile tells apart, or None where its rows serve every stage."""
-    stages = {row.stage for row in profile.rows if row.level is Level.OP and row.stage is not None}
+    stages = {row.stage for row in profile.rows if row.level is not Level.KERNEL and row.stage is not None}
     return max(stages) + 1 if stages else None
 
 
 def _chunks_of(profile: Profile) -> int:
     """The number of chunks per stage that the profile tells apart."""
-    return 1 + max((row.chunk or 0 for row in profile.rows if row.level is Level.OP), default=0)
+    return 1 + max((row.chunk or 0 for row in profile.rows if row.level is not Level.KERNEL), default=0)
 
 
 def merged_settings(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:

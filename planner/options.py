@@ -2,9 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKey, OpKind
 from energyopt.schemas.options import Option
@@ -64,25 +61,19 @@ def pareto_front(options: Sequence[Option], wait_power_w: float) -> tuple[Option
     return tuple(front)
 
 
-def lower_hull(time_s: Sequence[float], energy_j: Sequence[float]) -> NDArray[np.int64]:
-    """Indices of the vertices of the lower convex hull of a front (times rising, energies falling)."""
-    kept: list[int] = []
-    for index in range(len(time_s)):
-        while len(kept) >= 2 and _is_above(time_s, energy_j, kept[-2], kept[-1], index):
-            kept.pop()
-        kept.append(index)
-    return np.array(kept, dtype=np.int64)
-
-
-def _is_above(time_s: Sequence[float], energy_j: Sequence[float], left: int, middle: int, right: int) -> bool:
-    """Whether `middle` lies on or above the line from `left` to `right`."""
-    rise = (energy_j[middle] - energy_j[left]) * (time_s[right] - time_s[left])
-    return rise >= (energy_j[right] - energy_j[left]) * (time_s[middle] - time_s[left])
+def serving(key: OpKey) -> tuple[_Served, ...]:
+    """Where rows for a key may stand, those that are most its own first."""
+    return (
+        (key.stage, key.chunk, key.kind),
+        (key.stage, None, key.kind),
+        (None, key.chunk, key.kind),
+        (None, None, key.kind),
+    )
 
 
 def _serving_rows(rows: dict[_Served, list[ProfileRow]], key: OpKey) -> list[ProfileRow]:
-    for stage, chunk in ((key.stage, key.chunk), (key.stage, None), (None, key.chunk), (None, None)):
-        if found := rows.get((stage, chunk, key.kind)):
+    for place in serving(key):
+        if found := rows.get(place):
             return found
     raise ProfileError(f"the profile has no usable row for {key}; {_nearest(rows, key.kind)}")
 

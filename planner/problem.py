@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from energyopt.planner.arrays import Floats
 from energyopt.planner.graph import Graph
-from energyopt.planner.options import OptionTable, lower_hull, pareto_front
+from energyopt.planner.hulls import lower_hull
+from energyopt.planner.options import OptionTable, pareto_front
 from energyopt.planner.paths import Paths
 from energyopt.schemas.ops import OpKey, Schedule
 from energyopt.schemas.options import Option
@@ -75,15 +76,24 @@ class Problem:
 
 
 def build_problem(
-    schedule: Schedule, graph: Graph, table: OptionTable, wait_power_w: float, fixed_time_s: float
+    schedule: Schedule,
+    graph: Graph,
+    table: OptionTable,
+    wait_power_w: float,
+    fixed_time_s: float,
+    offered: OptionTable | None = None,
 ) -> Problem:
-    """Join a schedule's dependencies with the options of its operations."""
+    """Join a schedule's dependencies with the options of its operations.
+
+    offered: those of `table` that plans choose from; all of them if not given.
+    """
     keys: list[OpKey] = sorted(table)
+    choices = table if offered is None else offered
     index = {key: number for number, key in enumerate(keys)}
     return Problem(
         schedule=schedule,
         graph=graph,
-        fronts=tuple(_front(pareto_front(table[key], wait_power_w), wait_power_w) for key in keys),
+        fronts=tuple(_front(pareto_front(choices[key], wait_power_w), wait_power_w) for key in keys),
         front_of=np.array([index[op.key] for op in schedule.ops], dtype=np.int32),
         measured=tuple(table[key] for key in keys),
         wait_power_w=wait_power_w,

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 
 from energyopt.planner.arrays import Flags, Ints
+from energyopt.planner.hulls import lower_hull
 from energyopt.planner.limits.clocks import ClockTable
-from energyopt.planner.options import lower_hull
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.ops import Schedule
 

@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Flags, Floats, Ints
+from energyopt.planner.hulls import lower_hull
 from energyopt.planner.limits.clocks import ClockTable
-from energyopt.planner.options import lower_hull
 
 _LEAST_MICROBATCHES = 2
 _MOST_PERIODS = 32

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
-from energyopt.planner.options import lower_hull
+from energyopt.planner.hulls import lower_hull
 from energyopt.planner.realisation.rounding import BEYOND, Rounded, Rounder, share_between
 from energyopt.planner.realisation.variation import Variation
 from energyopt.planner.realisation.windows import Judge, Windows

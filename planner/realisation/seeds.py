@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
-from energyopt.planner.options import lower_hull
+from energyopt.planner.hulls import lower_hull
 from energyopt.planner.problem import Problem
 from energyopt.planner.realisation.rounding import Rounder
 

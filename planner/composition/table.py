@@ -1,0 +1,155 @@
+"""The options of every operation of a schedule, composed from partition rows where a profile has them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from energyopt.planner.composition.compose import Composed, compose
+from energyopt.planner.composition.rows import Ways, sort_rows
+from energyopt.planner.options import OptionTable, measured_options, serving
+from energyopt.schemas.errors import ProfileError
+from energyopt.schemas.ops import OpKey
+from energyopt.schemas.options import Option
+from energyopt.schemas.partitions import Execution
+from energyopt.schemas.profile import Level, Profile, ProfileRow
+
+MOST_OPTIONS = 64
+"""Options of an operation that plans choose from, if nothing else is asked for."""
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """How options are made from partitions.
+
+    most: options of an operation that plans choose from; None for the whole front.
+    allow_missing: leave clocks out at which a partition lacks a row, instead of refusing the profile.
+    """
+
+    most: int | None = MOST_OPTIONS
+    allow_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the operations of a schedule can run at.
+
+    offered: what plans choose from; measured: what bounds are over. The same where nothing was thinned.
+    error: how much dearer thinning can make an operation, relative; missing: clocks that were left out, in words.
+    """
+
+    offered: OptionTable
+    measured: OptionTable
+    error: float = 0.0
+    missing: tuple[str, ...] = ()
+
+
+def offered_options(profile: Profile, keys: Iterable[OpKey], composition: Composition) -> Offer:
+    """The options of each key.
+
+    Raises:
+        ProfileError: a key has no usable rows, rows contradict each other, or a partition lacks a clock that others
+            have.
+    """
+    wanted = sorted(set(keys))
+    whole_places = {
+        (row.stage, row.chunk, row.op)
+        for row in profile.rows
+        if row.level is Level.OP and row.invalid is None
+    }
+    as_a_whole = {key for key in wanted if not whole_places.isdisjoint(serving(key))}
+    partitions = _partition_rows(profile, wanted, as_a_whole)
+    plain = measured_options(profile, [key for key in wanted if key in as_a_whole or not partitions[key]])
+    made: dict[tuple[object, ...], Composed] = {}
+    offered, measured, missing, error = {}, {}, [], 0.0
+    for key in wanted:
+        if not partitions[key]:
+            offered[key] = measured[key] = plain[key]
+            continue
+        ways = sort_rows(partitions[key], key)
+        whole = {option.sm_clock_mhz: option for option in plain.get(key, ())}
+        missing += [*ways.missing, *_not_whole(ways, whole, key)]
+        same = _content(partitions[key], whole)
+        if same not in made:
+            made[same] = _composed(profile, ways, whole, composition, key)
+        one = made[same]
+        offered[key], measured[key], error = one.offered, one.measured, max(error, one.error)
+    _check_missing(missing, composition)
+    return Offer(offered=offered, measured=measured, error=error, missing=tuple(missing))
+
+
+def _partition_rows(
+    profile: Profile, keys: list[OpKey], as_a_whole: set[OpKey]
+) -> dict[OpKey, list[ProfileRow]]:
+    """The partition rows of each key; none where they say no more than the row of the operation itself.
+
+    Of each partition the rows that are most the key's own count: of its stage and chunk, its stage, its chunk, any.
+    """
+    rows: dict[tuple[object, str | None], list[ProfileRow]] = {}
+    names: dict[object, dict[str | None, None]] = {}
+    for row in profile.rows:
+        if row.level is Level.PARTITION:
+            rows.setdefault(((row.stage, row.chunk, row.op), row.partition), []).append(row)
+            names.setdefault(row.op, {})[row.partition] = None
+    found = {}
+    for key in keys:
+        own: list[ProfileRow] = []
+        for name in names.get(key.kind, ()):
+            own += next((rows[place, name] for place in serving(key) if (place, name) in rows), [])
+        found[key] = own if key not in as_a_whole or _say_more(own) else []
+    return found
+
+
+def _say_more(rows: list[ProfileRow]) -> bool:
+    """Whether partition rows offer more than the operation's own row."""
+    return any(
+        row.execution == Execution.OVERLAPPED or row.nanobatches not in {None, 1} or row.comm_sms
+        for row in rows
+    )
+
+
+def _composed(
+    profile: Profile, ways: Ways, whole: Mapping[int, Option], composition: Composition, key: OpKey
+) -> Composed:
+    if not ways.ways and not whole:
+        raise ProfileError(f"no clock has a usable row of every partition of the {key}; profile again")
+    return compose(ways.ways, whole, profile.metadata.wait_power_w, composition.most)
+
+
+def _not_whole(ways: Ways, whole: Mapping[int, Option], key: OpKey) -> list[str]:
+    """Where partitions were measured and the operation, which has rows of its own, was not."""
+    clocks = sorted({clock for way in ways.ways for clock in way.clocks} - set(whole))
+    if not whole or not clocks:
+        return []
+    for way in ways.ways:
+        for clock in clocks:
+            way.clocks.pop(clock, None)
+    return [f"the {key} has no usable row at {', '.join(map(str, clocks))} MHz, where its partitions have"]
+
+
+def _content(rows: list[ProfileRow], whole: Mapping[int, Option]) -> tuple[object, ...]:
+    """What decides the options: stages of one shape share them."""
+    told = [
+        (
+            row.partition,
+            row.nanobatches,
+            row.execution,
+            row.comm_sms,
+            row.comm_launch,
+            row.sm_clock_mhz,
+            row.count,
+            row.time_s,
+            row.energy_j,
+            row.invalid is None,
+        )
+        for row in rows
+    ]
+    return tuple(sorted(told, key=repr)), tuple(sorted(whole.items()))
+
+
+def _check_missing(missing: list[str], composition: Composition) -> None:
+    if missing and not composition.allow_missing:
+        more = f"; and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ProfileError(
+            f"{missing[0]}{more}: profile them, or leave those clocks out with --allow-missing-clocks"
+        )
