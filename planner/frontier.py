@@ -102,7 +102,7 @@ class _Plan:
 
 def _prepared(profile: Profile, pipeline: Pipeline, schedule: Schedule, composition: Composition) -> _Job:
     graph = build_graph(schedule, pipeline.p2p_time_s)
-    offer = offered_options(profile, {op.key for op in schedule.ops}, composition)
+    offer = offered_options(profile, [op.key for op in schedule.ops], composition)
     wait_w, fixed_s = profile.metadata.wait_power_w, pipeline.fixed_time_s
     problem = build_problem(schedule, graph, offer.measured, wait_w, fixed_s, offer.offered)
     return _Job(profile=profile, pipeline=pipeline, offer=offer, problem=problem)
@@ -155,15 +155,10 @@ def _free_plans(problem: Problem, solved: Solved) -> list[_Plan]:
 def _limited_plans(problem: Problem, limited: Limited) -> list[_Plan]:
     """Plans of clocks, which need not be on a front for their own sake, as options among all that were measured."""
     options = [problem.measured[front] for front in problem.front_of.tolist()]
-    places = [
-        {option.sm_clock_mhz: place for place, option in enumerate(measured)} for measured in problem.measured
+    return [
+        _plan(options, choices, makespan_s, limited.bound_j)
+        for choices, makespan_s in zip(limited.choices.T.tolist(), limited.makespan_s.tolist(), strict=True)
     ]
-    fronts = problem.front_of.tolist()
-    found = []
-    for clocks, makespan_s in zip(limited.clocks_mhz.T.tolist(), limited.makespan_s.tolist(), strict=True):
-        choices = [places[front][clock] for front, clock in zip(fronts, clocks, strict=True)]
-        found.append(_plan(options, choices, makespan_s, limited.bound_j))
-    return found
 
 
 def _plan(

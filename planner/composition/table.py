@@ -1,6 +1,6 @@
 """The options of every operation of a schedule, composed from partition rows where a profile has them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from energyopt.planner.composition.compose import Composed, compose
@@ -12,8 +12,8 @@ from energyopt.schemas.options import Option
 from energyopt.schemas.partitions import Execution
 from energyopt.schemas.profile import Level, Profile, ProfileRow
 
-MOST_OPTIONS = 64
-"""Options of an operation that plans choose from, if nothing else is asked for."""
+_TABLE = 2**17  # operations times options that the search for plans can lay out in tables
+_FEWEST, _MOST = 64, 512
 
 _SHOWN = 3
 
@@ -22,12 +22,19 @@ _SHOWN = 3
 class Composition:
     """How options are made from partitions.
 
-    most: options of an operation that plans choose from; None for the whole front.
+    most: options of an operation that plans choose from; 0 for the whole front, None for what a schedule of that
+        size allows.
     allow_missing: leave clocks out at which a partition lacks a row, instead of refusing the profile.
     """
 
-    most: int | None = MOST_OPTIONS
+    most: int | None = None
     allow_missing: bool = False
+
+    def most_for(self, n_ops: int) -> int | None:
+        """The number for a schedule of so many operations; None for the whole front."""
+        if self.most is None:
+            return min(max(_TABLE // max(n_ops, 1), _FEWEST), _MOST)
+        return self.most or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +51,14 @@ class Offer:
     missing: tuple[str, ...] = ()
 
 
-def offered_options(profile: Profile, keys: Iterable[OpKey], composition: Composition) -> Offer:
-    """The options of each key.
+def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Composition) -> Offer:
+    """The options of each key; a schedule's operations give one key each.
 
     Raises:
         ProfileError: a key has no usable rows, rows contradict each other, or a partition lacks a clock that others
             have.
     """
-    wanted = sorted(set(keys))
+    wanted, most = sorted(set(keys)), composition.most_for(len(keys))
     whole_places = {
         (row.stage, row.chunk, row.op)
         for row in profile.rows
@@ -71,7 +78,7 @@ def offered_options(profile: Profile, keys: Iterable[OpKey], composition: Compos
         missing += [*ways.missing, *_not_whole(ways, whole, key)]
         same = _content(partitions[key], whole)
         if same not in made:
-            made[same] = _composed(profile, ways, whole, composition, key)
+            made[same] = _composed(profile, ways, whole, most, key)
         one = made[same]
         offered[key], measured[key], error = one.offered, one.measured, max(error, one.error)
     _check_missing(missing, composition)
@@ -109,11 +116,11 @@ def _say_more(rows: list[ProfileRow]) -> bool:
 
 
 def _composed(
-    profile: Profile, ways: Ways, whole: Mapping[int, Option], composition: Composition, key: OpKey
+    profile: Profile, ways: Ways, whole: Mapping[int, Option], most: int | None, key: OpKey
 ) -> Composed:
     if not ways.ways and not whole:
         raise ProfileError(f"no clock has a usable row of every partition of the {key}; profile again")
-    return compose(ways.ways, whole, profile.metadata.wait_power_w, composition.most)
+    return compose(ways.ways, whole, profile.metadata.wait_power_w, most)
 
 
 def _not_whole(ways: Ways, whole: Mapping[int, Option], key: OpKey) -> list[str]:

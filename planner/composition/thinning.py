@@ -16,10 +16,10 @@ def thinned(energy_j: Floats, allowed_j: float) -> Ints:
 
     allowed_j: how much dearer a faster point may be that stands for one that is left out.
     """
-    kept = [0]
+    kept, falling = [0], -energy_j
     while True:  # each time the first point that the last kept one cannot stand for
         dearest_j = energy_j[kept[-1]] - allowed_j
-        following = max(int(np.searchsorted(-energy_j, -dearest_j, side="right")), kept[-1] + 1)
+        following = max(int(np.searchsorted(falling, -dearest_j, side="right")), kept[-1] + 1)
         if following >= len(energy_j):
             return np.array(kept, dtype=np.int64)
         kept.append(following)

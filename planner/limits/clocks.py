@@ -4,6 +4,7 @@ Legend for array shapes: n operations as in `Schedule.ops`, C clocks, F fronts, 
 is a column of clock indices; effective energy is energy - wait power x time, of one GPU per stage.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,20 +12,36 @@ import numpy as np
 
 from energyopt.planner.arrays import Choices, Flags, Floats, Ints
 from energyopt.planner.problem import Problem
+from energyopt.schemas.options import Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Variants:
+    """Everything that one front can run at, K options by rising clock; `start` [C + 1] is where a clock's begin."""
+
+    time_s: Floats  # [K]
+    effective_j: Floats  # [K]
+    start: Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # no slots: arrays that follow from the others are cached
 class ClockTable:
-    """Every measured option by its clock; infinite where a front was not measured at a clock.
+    """One option for every clock of every front; infinite where a front was not measured at a clock.
 
-    clocks_mhz: [C] rising. first: [S + 1] where each stage's operations begin.
+    Where partitions give a front several options at a clock, plans take the one that is best if a second costs the
+    wait power of all stages; bounds are over all of them (`variants`).
+
+    clocks_mhz: [C] rising. first: [S + 1] where each stage's operations begin. place_FC: where the option stands
+    among those measured. variants: by front, None where no clock has more than one.
     """
 
     problem: Problem
     clocks_mhz: Ints
     time_FC: Floats  # noqa: N815 - carries its shape
     effective_FC: Floats  # noqa: N815
+    place_FC: Ints  # noqa: N815
     first: Ints
+    variants: tuple[Variants | None, ...]
 
     @cached_property
     def time_nC(self) -> Floats:  # noqa: N802
@@ -75,18 +92,37 @@ class ClockTable:
 def clock_table(problem: Problem) -> ClockTable:
     """Lay the measured options of a problem out by clock."""
     clocks = sorted({option.sm_clock_mhz for options in problem.measured for option in options})
-    place = {clock: index for index, clock in enumerate(clocks)}
+    column = {clock: index for index, clock in enumerate(clocks)}
     time_FC, effective_FC = np.full((2, len(problem.measured), len(clocks)), np.inf)
+    place_FC = np.full(time_FC.shape, -1, dtype=np.int64)
     for front, options in enumerate(problem.measured):
-        for option in options:
-            at = front, place[option.sm_clock_mhz]
-            time_FC[at] = option.time_s
-            effective_FC[at] = option.energy_j - problem.wait_power_w * option.time_s
+        for place, option in enumerate(options):
+            at = front, column[option.sm_clock_mhz]
+            time_s, effective_j = option.time_s, option.energy_j - problem.wait_power_w * option.time_s
+            if effective_j + problem.static_power_w * time_s < (
+                effective_FC[at] + problem.static_power_w * time_FC[at]
+            ):
+                time_FC[at], effective_FC[at], place_FC[at] = time_s, effective_j, place
     lengths = [len(order) for order in problem.schedule.orders]
     return ClockTable(
         problem=problem,
         clocks_mhz=np.array(clocks, dtype=np.int64),
         time_FC=time_FC,
         effective_FC=effective_FC,
+        place_FC=place_FC,
         first=np.concatenate(([0], np.cumsum(lengths))),
+        variants=tuple(_variants(options, column, problem.wait_power_w) for options in problem.measured),
+    )
+
+
+def _variants(options: Sequence[Option], column: dict[int, int], wait_power_w: float) -> Variants | None:
+    columns = [column[option.sm_clock_mhz] for option in options]
+    if len(set(columns)) == len(columns):
+        return None
+    ranked = [options[place] for place in np.argsort(columns, kind="stable").tolist()]
+    time_s = np.array([option.time_s for option in ranked])
+    return Variants(
+        time_s=time_s,
+        effective_j=np.array([option.energy_j for option in ranked]) - wait_power_w * time_s,
+        start=np.searchsorted(np.sort(columns), np.arange(len(column) + 1)),
     )

@@ -37,9 +37,12 @@ _REACH = 1.1  # how far past the slowest free plan that of least energy is looke
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Limited:
-    """Plans as clocks [n, P], their makespans [P], and the bound under the limits on plans of any makespan."""
+    """Plans, their makespans [P], and the bound under the limits on plans of any makespan.
 
-    clocks_mhz: Ints
+    choices: the place of each operation's option among those measured of its front, [n, P].
+    """
+
+    choices: Ints
     makespan_s: Floats
     bound_j: Callable[[float], float]
 
@@ -79,7 +82,7 @@ class _LimitedSearch:
             found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
         plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)
         return Limited(
-            clocks_mhz=self._table.clocks_mhz[plans],
+            choices=self._table.place_FC[self._problem.front_of[:, None], plans],
             makespan_s=self._referee.makespan_s(plans),
             bound_j=lambda makespan_s: self._book.bound_j(makespan_s, self._most(makespan_s)),
         )

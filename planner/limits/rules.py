@@ -56,7 +56,11 @@ def check_possible(table: ClockTable, limits: SwitchLimits) -> None:
         RequestError: names the least number of changes.
     """
     unpriced = np.zeros(table.problem.n_ops)
-    for_nothing = replace(table, effective_FC=np.where(np.isinf(table.time_FC), np.inf, 0.0))
+    for_nothing = replace(
+        table,
+        effective_FC=np.where(np.isinf(table.time_FC), np.inf, 0.0),
+        variants=(None,) * len(table.variants),
+    )
     least = cheapest_sequences(for_nothing, unpriced, np.ones(1))
     needed = round(float(least.cost_j[0]))
     if needed > limits.most:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Flags, Floats, Ints
-from energyopt.planner.limits.clocks import ClockTable
+from energyopt.planner.limits.clocks import ClockTable, Variants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,9 +40,26 @@ def cheapest_sequences(table: ClockTable, price_w: Floats, change_price_j: Float
 
 
 def priced_j(table: ClockTable, price_w: Floats) -> Floats:
-    """Effective energy plus priced time of each operation at each clock, [n, C]; infinite where not measured."""
+    """Effective energy plus priced time of each operation at each clock, [n, C]; infinite where not measured.
+
+    Where a front has several options at a clock, the cheapest at these prices counts.
+    """
     time_s = np.where(np.isinf(table.time_nC), 0.0, table.time_nC)
-    return table.effective_nC + price_w[:, None] * time_s
+    cost_j = table.effective_nC + price_w[:, None] * time_s
+    for front, variants in enumerate(table.variants):
+        if variants is not None:
+            ops = np.flatnonzero(table.problem.front_of == front)
+            cost_j[ops] = _cheapest_j(variants, price_w[ops])
+    return cost_j
+
+
+def _cheapest_j(variants: Variants, price_w: Floats) -> Floats:
+    """The least priced cost at each clock for prices [n], [n, C]."""
+    every_j = variants.effective_j + price_w[:, None] * variants.time_s
+    found = np.full((len(price_w), len(variants.start) - 1), np.inf)
+    there = np.flatnonzero(np.diff(variants.start))
+    found[:, there] = np.minimum.reduceat(every_j, variants.start[there], axis=1)
+    return found
 
 
 def _by_position(table: ClockTable, cost_j: Floats) -> Floats:
