@@ -119,7 +119,10 @@ def _composed(
     profile: Profile, ways: Ways, whole: Mapping[int, Option], most: int | None, key: OpKey
 ) -> Composed:
     if not ways.ways and not whole:
-        raise ProfileError(f"no clock has a usable row of every partition of the {key}; profile again")
+        reason = f": {ways.missing[0]}" if ways.missing else ""
+        raise ProfileError(
+            f"no clock has a usable row of every partition of the {key}{reason}; profile again"
+        )
     return compose(ways.ways, whole, profile.metadata.wait_power_w, most)
 
 
