@@ -6,6 +6,7 @@ __all__ = [
     "diff",
     "doctor",
     "import_",
+    "import_kareus",
     "main",
     "merge",
     "output",

@@ -21,10 +21,14 @@ class PlanFormat(StrEnum):
 
     PLAN = "plan"
     ZEUS = "zeus"
+    KAREUS = "kareus"
 
 
 _Frontier = Annotated[Path, typer.Argument(metavar="FRONTIER", help="Frontier to choose from.")]
-_Output = Annotated[Path, typer.Option("-o", "--output", help="Plan file to write.")]
+_Output = Annotated[
+    Path,
+    typer.Option("-o", "--output", help="Plan file to write; for Kareus a folder, or what two names share."),
+]
 _Slowdown = Annotated[
     float | None,
     typer.Option(
@@ -44,7 +48,10 @@ _Alternatives = Annotated[
 ]
 _Format = Annotated[
     PlanFormat,
-    typer.Option("--format", help="plan.json, or the list that Zeus' pipeline frequency server reads."),
+    typer.Option(
+        "--format",
+        help="plan.json, the list that Zeus' pipeline frequency server reads, or Kareus' pair of lists.",
+    ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print the prediction and the baselines as JSON.")]
 
@@ -75,7 +82,6 @@ def apply(
     from energyopt.planner import selection
     from energyopt.schemas.frontier import read_frontier
 
-    refuse_overwrite(destination, frontier)
     found = read_frontier(frontier)
     requests = {
         "--max-slowdown": (max_slowdown, selection.by_slowdown),
@@ -89,25 +95,46 @@ def apply(
         raise RequestError(f"{' and '.join(asked)} were given; one of them decides")
     value, choose = next(iter(asked.values()), (1.0, selection.by_slowdown))
     choice = choose(found, value)  # type: ignore[operator]
+    targets = _targets(destination, format_name, choice.index)
+    for target in targets:
+        refuse_overwrite(target, frontier)
     plan = selection.to_plan(found, choice, alternatives)
-    _write(plan, destination, format_name, alternatives)
+    _write(plan, targets, format_name, alternatives)
     _print(found, choice, plan, as_json)
-    output.say(f"wrote {destination}")
+    output.say(f"wrote {' and '.join(map(str, targets))}")
     return 0
 
 
-def _write(plan: "Plan", destination: Path, format_name: PlanFormat, alternatives: int) -> None:
+def _targets(destination: Path, format_name: PlanFormat, point: int) -> tuple[Path, ...]:
+    from energyopt.applier.kareus.files import pair_at
+
+    return pair_at(destination, point) if format_name is PlanFormat.KAREUS else (destination,)
+
+
+def _write(plan: "Plan", targets: tuple[Path, ...], format_name: PlanFormat, alternatives: int) -> None:
+    from energyopt.schemas.files import check_target, write_bytes
+
+    if alternatives and format_name is not PlanFormat.PLAN:
+        output.warn(f"--alternatives is ignored: a list for {format_name.title()} holds one plan")
+    texts = _texts(plan, format_name)
+    for target in targets:
+        check_target(target)
+    for target, text in zip(targets, texts, strict=True):
+        write_bytes(target, text.encode())
+
+
+def _texts(plan: "Plan", format_name: PlanFormat) -> tuple[str, ...]:
     if format_name is PlanFormat.ZEUS:
         from energyopt.applier.zeus import zeus_text
-        from energyopt.schemas.files import write_bytes
 
-        if alternatives:
-            output.warn("--alternatives is ignored: a list for Zeus holds one plan")
-        write_bytes(destination, zeus_text(plan).encode())
-        return
-    from energyopt.schemas.plan import write_plan
+        return (zeus_text(plan),)
+    if format_name is PlanFormat.KAREUS:
+        from energyopt.applier.kareus.export import kareus_texts
 
-    write_plan(destination, plan)
+        return kareus_texts(plan)
+    from energyopt.schemas.plan import plan_text
+
+    return (plan_text(plan),)
 
 
 def _print(frontier: "Frontier", choice: "Choice", plan: "Plan", as_json: bool) -> None:

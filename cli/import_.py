@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from energyopt.cli import output
+from energyopt.cli import import_kareus, output
 from energyopt.cli.targets import refuse_overwrite
 from energyopt.profiler.importers.provenance import WORKLOAD_KEYS, check_device_name, parse_workload
 from energyopt.profiler.importers.units import EnergyUnit, TimeUnit
@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command("lowtime")(lowtime)
     group.command("zeus")(zeus)
+    import_kareus.register(group)
     app.add_typer(group, name="import")
 
 

@@ -38,12 +38,14 @@ def profile(
     sequence_length: options.Sequence = None,
     tensor_parallel: options.Degree = None,
     context_parallel: options.Degree = None,
+    data_parallel: options.Replicas = None,
     dtype: options.Dtype = None,
     recompute: options.Recompute = None,
     attention: options.Attention = None,
     split_backward: options.Split = False,
     sequence_parallel: options.SequenceParallel = None,
     comm_sms: options.CommSms = None,
+    overlap: options.Overlap = False,
     skip_communication: options.SkipCommunication = False,
     budget: options.Budget = None,
     windows: options.Windows = 5,
@@ -77,12 +79,13 @@ def profile(
         "sequence_length": sequence_length,
         "tensor_parallel": tensor_parallel,
         "context_parallel": context_parallel,
+        "data_parallel": data_parallel,
         "dtype": None if dtype is None else dtype.value,
         "recompute": None if recompute is None else recompute.value,
         "attention": None if attention is None else attention.value,
         "split_backward": split_backward or None,
         "sequence_parallel": sequence_parallel,
-        "comm_sms": _numbers("--comm-sms", comm_sms),
+        "comm_sms": _counts("--comm-sms", comm_sms),
     }
     settings = Settings(
         clocks_mhz=(),
@@ -109,6 +112,7 @@ def profile(
         restart=restart,
         allow_partial=allow_partial,
         skip_communication=skip_communication,
+        overlap=overlap,
     )
     _run(request, as_json)
     return 0
@@ -147,6 +151,17 @@ def _numbers(flag: str, text: str | None) -> tuple[int, ...] | None:
     if not re.fullmatch(r"\d+(,\d+)*", text):
         raise RequestError(f"{flag} {text!a} is no list of whole numbers, such as 14,14")
     return tuple(int(one) for one in text.split(","))
+
+
+def _counts(flag: str, text: str | None) -> tuple[int, ...] | None:
+    """A list, or LOW:HIGH:STEP."""
+    match = re.fullmatch(r"(\d+):(\d+):(\d+)", text or "")
+    if match is None:
+        return _numbers(flag, text)
+    low, high, step = map(int, match.groups())
+    if not 0 < low <= high or step == 0:
+        raise RequestError(f"{flag} {text} is empty: give LOW:HIGH:STEP, the lower count first, all above 0")
+    return tuple(range(low, high + 1, step))
 
 
 def _positive(flag: str, value: float | None) -> float | None:

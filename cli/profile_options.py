@@ -86,6 +86,13 @@ Layers = Annotated[
 Microbatch = Annotated[int | None, typer.Option(min=1, help="Sequences in a microbatch; 1 if not given.")]
 Sequence = Annotated[int | None, typer.Option(min=1, help="Tokens in a sequence; 2048 if not given.")]
 Degree = Annotated[int | None, typer.Option(min=1, help="GPUs that share a stage this way; 1 if not given.")]
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Replicas that each layer's weights are sharded over, the other degrees being 1; 1 if not given.",
+    ),
+]
 Dtype = Annotated[DtypeName | None, typer.Option(help="Of weights and activations; bfloat16 if not given.")]
 Recompute = Annotated[
     RecomputeName | None, typer.Option(help="What a backward computes again; none if not given.")
@@ -105,7 +112,18 @@ SequenceParallel = Annotated[
 ]
 CommSms = Annotated[
     str | None,
-    typer.Option(metavar="N,N,...", help="SM counts to measure communication kernels at, besides."),
+    typer.Option(
+        metavar="N,N,...",
+        help="SM counts to measure communication kernels at, besides; also LOW:HIGH:STEP. With --overlap 3:30:3 if "
+        "not given.",
+    ),
+]
+Overlap = Annotated[
+    bool,
+    typer.Option(
+        "--overlap",
+        help="Also measure partitions as a whole, with communication beside their compute kernels in every way.",
+    ),
 ]
 SkipCommunication = Annotated[
     bool,

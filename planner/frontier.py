@@ -15,7 +15,8 @@ from energyopt.planner.progress import Progress, silent
 from energyopt.planner.simulation import iteration_energy_j, simulate
 from energyopt.planner.solve import Effort, Solved, solve_frontier
 from energyopt.schemas.errors import RequestError, SolverError
-from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.ops import Schedule
 from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from energyopt.schemas.errors import RequestError
-from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.ops import Op
 from energyopt.schemas.options import Option
 from energyopt.schemas.plan import Alternative, Baseline, Plan, Prediction

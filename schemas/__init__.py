@@ -10,6 +10,7 @@ __all__ = [
     "errors",
     "files",
     "frontier",
+    "frontier_points",
     "intervals",
     "nodes",
     "notation",

@@ -124,13 +124,23 @@ def read_json(path: Path) -> Any:
     """
     text = read_text(path)
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
+        return parse_json(text)
     except json.JSONDecodeError as error:
         raise FileFormatError(
             f"{path}: not JSON, or cut short: {error.msg} (line {error.lineno}, column {error.colno})"
         ) from error
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: {error}") from error
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text, refusing NaN, infinity and repeated keys.
+
+    Raises:
+        ValueError: not such JSON (then mostly json.JSONDecodeError, which tells the place).
+        RecursionError: nested too deeply.
+    """
+    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
 
 
 def canonical_json(value: Any) -> str:

@@ -22,7 +22,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.ops import Op, OpKey, OpKind, Schedule
 from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline

@@ -9,7 +9,8 @@ from energyopt.planner.diff.thresholds import NOISE
 from energyopt.schemas.plan import Baseline, Plan, Prediction
 
 if TYPE_CHECKING:  # a comparison of plans needs no pyarrow
-    from energyopt.schemas.frontier import Frontier, FrontierPoint
+    from energyopt.schemas.frontier import Frontier
+    from energyopt.schemas.frontier_points import FrontierPoint
 
 NAMED_POINTS = ("fastest", "max_clock_time", "min_energy", "best_edp")
 _BASELINE = ("iteration_time_s", "energy_j")

@@ -6,7 +6,8 @@ from energyopt.planner.tables import Table
 from energyopt.planner.wording import MISSING, device, gpus, number, percent, percent_change, relative
 
 if TYPE_CHECKING:
-    from energyopt.schemas.frontier import Frontier, FrontierPoint
+    from energyopt.schemas.frontier import Frontier
+    from energyopt.schemas.frontier_points import FrontierPoint
     from energyopt.schemas.plan import Baseline
 
 POINT_COLUMNS = (

@@ -10,6 +10,11 @@ Poll = Callable[[float], float]
 """Called with the time now; looks at the board and returns the time at which it wants to be called next."""
 
 
+def titled(kernel: Kernel) -> str:
+    """A kernel as errors name it: `kernel rope`, `partition forward mlp/2 overlapped, before norm`."""
+    return f"{'kernel' if kernel.overlap is None else 'partition'} {kernel.name}"
+
+
 class Bench(Protocol):
     """Where measuring happens. All times are seconds of one monotonic clock, `now_s`."""
 

@@ -3,7 +3,7 @@
 import difflib
 
 from energyopt.applier.devices.interface import Identity
-from energyopt.profiler.benches.interface import Poll
+from energyopt.profiler.benches.interface import Poll, titled
 from energyopt.profiler.simulation.board import Board
 from energyopt.profiler.simulation.costs import Costs, Operation, kernel_costs, operate, standing_costs
 from energyopt.profiler.simulation.device import SimulatedDevice
@@ -95,7 +95,7 @@ class SimulatedBench:
         """
         if kernel.memory_bytes > self._spec.memory_bytes:
             raise WorkloadError(
-                f"kernel {kernel.name} does not fit: it reads and writes {kernel.memory_bytes / 1e9:.4g} GB and "
+                f"{titled(kernel)} does not fit: it reads and writes {kernel.memory_bytes / 1e9:.4g} GB and "
                 f"{self._spec.name} has {self._spec.memory_bytes / 1e9:.0f} GB; are the sizes right?"
             )
         self._costs_of(kernel)
@@ -107,7 +107,7 @@ class SimulatedBench:
             WorkloadError: fewer than one repeat is asked for, or the kernel cannot run here.
         """
         if repeats < 1:
-            raise WorkloadError(f"kernel {kernel.name} cannot run {repeats} times; ask for at least 1")
+            raise WorkloadError(f"{titled(kernel)} cannot run {repeats} times; ask for at least 1")
         board = self._board
         started_s = board.now_s
         board.take_load(self._costs_of(kernel))

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from energyopt.applier.devices.interface import Device
 from energyopt.profiler.benches.cuda import CudaRunner
-from energyopt.profiler.benches.interface import Poll
+from energyopt.profiler.benches.interface import Poll, titled
 from energyopt.profiler.benches.polling import now, sleep
 from energyopt.profiler.benches.runners import Runner, Step, wait_for
 from energyopt.profiler.benches.threads import ThreadRunner
@@ -84,7 +84,7 @@ class TorchBench:
         """Allocate the kernel's data and run it once, so that libraries choose and load their code."""
         self._drop()
         if kernel.prepare is None:
-            raise WorkloadError(f"kernel {kernel.name} has no code to run: it can only be simulated")
+            raise WorkloadError(f"{titled(kernel)} has no code to run: it can only be simulated")
         try:
             step = kernel.prepare(self._place)
             step()
@@ -147,10 +147,10 @@ class TorchBench:
         if isinstance(error, MemoryError | self._place.torch.OutOfMemoryError):
             size = f"{kernel.memory_bytes / 2**30:.2f} GiB"
             return WorkloadError(
-                f"kernel {kernel.name} does not fit: its inputs and outputs take {size}{self._memory()}; lower the "
+                f"{titled(kernel)} does not fit: its inputs and outputs take {size}{self._memory()}; lower the "
                 "microbatch size or sequence length, or raise the tensor degree"
             )
-        return WorkloadError(f"kernel {kernel.name} fails: {describe(error)}")
+        return WorkloadError(f"{titled(kernel)} fails: {describe(error)}")
 
     def _memory(self) -> str:
         if self._place.device.type != "cuda":

@@ -8,6 +8,7 @@ __all__ = [
     "disturbance",
     "gpus",
     "hopper",
+    "overlap",
     "power",
     "spec",
     "thermal",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from energyopt.profiler.simulation.overlap import overlap_costs
 from energyopt.profiler.simulation.power import activity_w, kernel_w, leakage_w
 from energyopt.profiler.simulation.spec import GpuSpec
 from energyopt.profiler.simulation.timing import kernel_time_s
@@ -38,12 +39,20 @@ class Operation:
 
 
 def kernel_costs(spec: GpuSpec, kernel: Kernel) -> Costs:
-    """Costs of running a kernel back to back.
+    """Costs of running a kernel, or a whole partition as one, back to back.
 
     Raises:
         WorkloadError: the GPU cannot run it.
     """
     clocks = spec.clocks.supported_mhz()
+    if kernel.overlap is not None:
+        found = overlap_costs(spec, kernel.overlap)
+        return Costs(
+            sm_clock_mhz=clocks,
+            runs_per_s=(1 / found.time_s).tolist(),
+            power_w=found.power_w.tolist(),
+            leakage_w=[leakage_w(spec, clock) for clock in clocks],
+        )
     times = [kernel_time_s(spec, kernel, clock) for clock in clocks]
     return Costs(
         sm_clock_mhz=clocks,

@@ -30,7 +30,7 @@ def kernel_w(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: float, time_s: float) 
     """Power without leakage while a kernel runs that takes `time_s` at this clock."""
     on_chip_j = work_j(spec, kernel) * voltage_v(spec, sm_clock_mhz) ** 2
     return (
-        activity_w(spec, sm_clock_mhz, _busy_share(spec, kernel))
+        activity_w(spec, sm_clock_mhz, busy_share(spec, kernel))
         + (on_chip_j + traffic_j(spec, kernel)) / time_s
     )
 
@@ -51,7 +51,7 @@ def traffic_j(spec: GpuSpec, kernel: Kernel) -> float:
     return memory_j + sent_bytes(kernel.communication) * spec.power.link_byte_j
 
 
-def _busy_share(spec: GpuSpec, kernel: Kernel) -> float:
+def busy_share(spec: GpuSpec, kernel: Kernel) -> float:
     """A communication kernel keeps few SMs busy; the others draw as in a blocked receive."""
     if kernel.communication is None:
         return 1.0

@@ -1,6 +1,14 @@
-"""How long a kernel takes at a clock. Pure functions, without noise and without any limit on power."""
+"""How long a kernel takes at a clock. Pure functions, without noise and without any limit on power.
+
+A clock is a number, or an array of clocks, for which there is then an array of times.
+"""
 
 import math
+from functools import reduce
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from energyopt.profiler.simulation.spec import GpuSpec
 from energyopt.profiler.workloads.interface import Collective, Communication, Kernel
@@ -8,8 +16,10 @@ from energyopt.schemas.errors import WorkloadError
 
 _BYTES_PER_MHZ = 1e6  # bytes per cycle times MHz gives MB/s
 
+Number = TypeVar("Number", float, npt.NDArray[np.float64])
 
-def kernel_time_s(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: float) -> float:
+
+def kernel_time_s(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: Number) -> Number:
     """Time of one run among many back to back.
 
     Computing, moving data and communicating overlap in part: their times are joined by a norm. Launching does not.
@@ -17,14 +27,37 @@ def kernel_time_s(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: float) -> float:
     Raises:
         WorkloadError: the GPU has no matrix units for the kernel's data type.
     """
-    rates = spec.throughput
-    parts = (
-        _compute_s(spec, kernel, sm_clock_mhz),
-        _memory_s(spec, kernel, sm_clock_mhz),
+    parts: tuple[Number | float, ...] = (
+        _compute_s(spec, kernel, sm_clock_mhz, 1.0),
+        _memory_s(spec, kernel, sm_clock_mhz, 1.0, memory_bytes_per_s(spec)),
         0.0 if kernel.communication is None else communication_s(spec, kernel.communication, sm_clock_mhz),
     )
-    fixed_s = kernel.launches * (rates.launch_s + rates.tail_cycles / (sm_clock_mhz * 1e6))
-    return fixed_s + _norm(parts, rates.overlap)
+    return fixed_s(spec, kernel, sm_clock_mhz) + _norm(parts, spec.throughput.overlap)
+
+
+def fixed_s(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: Number) -> Number:
+    """The part of a kernel's time in which it does nothing: launching, starting and ending."""
+    rates = spec.throughput
+    return kernel.launches * (rates.launch_s + rates.tail_cycles / (sm_clock_mhz * 1e6))
+
+
+def work_s(
+    spec: GpuSpec, kernel: Kernel, sm_clock_mhz: Number, sm_share: float, bytes_per_s: Number | float
+) -> Number:
+    """The rest of a compute kernel's time, with this share of the SMs and this much of the memory's bandwidth.
+
+    SMs bring their part of the computing and of the traffic on the chip.
+    """
+    parts = (
+        _compute_s(spec, kernel, sm_clock_mhz, sm_share),
+        _memory_s(spec, kernel, sm_clock_mhz, sm_share, bytes_per_s),
+    )
+    return _norm(parts, spec.throughput.overlap)
+
+
+def memory_bytes_per_s(spec: GpuSpec) -> float:
+    """What long kernels get from the memory."""
+    return spec.throughput.memory_bytes_per_s * spec.throughput.memory_efficiency
 
 
 def matrix_flops(spec: GpuSpec, kernel: Kernel) -> float:
@@ -69,7 +102,7 @@ def communication_sms(spec: GpuSpec, communication: Communication) -> int:
     return min(asked, spec.throughput.sms)
 
 
-def communication_s(spec: GpuSpec, communication: Communication, sm_clock_mhz: float) -> float:
+def communication_s(spec: GpuSpec, communication: Communication, sm_clock_mhz: Number) -> Number:
     """Time of the transfer: a latency for each step of the ring, then bytes at what link and SMs allow."""
     link = spec.link
     sms_bytes_per_s = (
@@ -86,24 +119,31 @@ def _steps(communication: Communication) -> int:
     return 1 if communication.collective is Collective.SEND_RECV else steps
 
 
-def _compute_s(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: float) -> float:
+def _compute_s(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: Number, sm_share: float) -> Number:
     rates = spec.throughput
     if kernel.matrix:
         flops = matrix_flops(spec, kernel) * rates.matrix_efficiency
     else:
         flops = rates.vector_flops * rates.vector_efficiency
-    return kernel.flops / (flops * sm_clock_mhz / spec.clocks.boost_mhz)
+    return kernel.flops / (flops * sm_clock_mhz / spec.clocks.boost_mhz * sm_share)
 
 
-def _memory_s(spec: GpuSpec, kernel: Kernel, sm_clock_mhz: float) -> float:
-    rates = spec.throughput
-    memory = rates.memory_bytes_per_s * rates.memory_efficiency
-    chip = rates.chip_bytes_per_cycle * sm_clock_mhz * _BYTES_PER_MHZ
-    return moved_bytes(spec, kernel) * _norm((1 / memory, 1 / chip), 2.0)
+def _memory_s(
+    spec: GpuSpec, kernel: Kernel, sm_clock_mhz: Number, sm_share: float, bytes_per_s: Number | float
+) -> Number:
+    chip = spec.throughput.chip_bytes_per_cycle * sm_clock_mhz * _BYTES_PER_MHZ * sm_share
+    return moved_bytes(spec, kernel) * _norm((1 / bytes_per_s, 1 / chip), 2.0)
 
 
-def _norm(parts: tuple[float, ...], exponent: float) -> float:
-    largest = max(parts)
-    if largest == 0:
-        return 0.0
-    return largest * math.pow(sum(math.pow(part / largest, exponent) for part in parts), 1 / exponent)
+def _norm(parts: tuple[Number | float, ...], exponent: float) -> Number:
+    terms: Any = parts
+    found: Number
+    if any(isinstance(part, np.ndarray) for part in parts):
+        largest = reduce(np.maximum, terms)
+        scale = np.where(largest > 0, largest, 1.0)
+        found = scale * sum((part / scale) ** exponent for part in terms) ** (1 / exponent)
+        return found
+    found = largest = max(terms)
+    if largest > 0:
+        found = largest * math.pow(sum(math.pow(part / largest, exponent) for part in terms), 1 / exponent)
+    return found

@@ -10,6 +10,7 @@ LIGHT = (
     "energyopt.applier",
     "energyopt.applier.adapters.registry",
     "energyopt.applier.helper.loop",
+    "energyopt.applier.kareus.export",
     "energyopt.applier.launch.start",
     "energyopt.applier.runtime.opening",
     "energyopt.applier.runtime.run",

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from energyopt.planner.options import draws_less_than_waiting, lower_hull, measured_options, pareto_front
+from energyopt.planner.hulls import lower_hull
+from energyopt.planner.options import draws_less_than_waiting, measured_options, pareto_front
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKey, OpKind
 from energyopt.schemas.options import Option

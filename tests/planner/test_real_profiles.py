@@ -16,7 +16,8 @@ import pytest
 
 from energyopt.planner.frontier import plan_frontier
 from energyopt.profiler.importers.lowtime import read_lowtime_csv
-from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.frontier_points import FrontierPoint
 
 PUBLISHED = {"a100": "gpt3-175b.a100-sxm-80gb", "a40": "bloom-176b.a40-48gb"}
 SAVING = {"a100": 0.159, "a40": 0.107}  # at the baseline's own time

@@ -8,7 +8,8 @@ import pytest
 from energyopt.planner.diff.compare import compare_frontiers, compare_plans
 from energyopt.planner.diff.thresholds import Limit, Limits, judge, parse_limit
 from energyopt.schemas.errors import NotComparableError, RequestError
-from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.plan import Plan
 
 MakePlan = Callable[..., Plan]

@@ -11,7 +11,8 @@ from energyopt.planner.frontier import plan_frontier
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.simulation import simulate
 from energyopt.schemas.errors import RequestError
-from energyopt.schemas.frontier import Frontier, FrontierPoint
+from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.frontier_points import FrontierPoint
 
 
 def _clocks(frontier: Frontier, point: FrontierPoint) -> list[list[int]]:

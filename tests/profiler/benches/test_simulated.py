@@ -7,11 +7,30 @@ import pytest
 from energyopt.applier.devices.interface import Throttle
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.benches.simulated import SimulatedBench, open_simulated_bench
-from energyopt.profiler.workloads.interface import Kernel
+from energyopt.profiler.workloads.composites import composite
+from energyopt.profiler.workloads.interface import (
+    Collective,
+    Communication,
+    Kernel,
+    KernelUse,
+    Partition,
+)
+from energyopt.profiler.workloads.layers.communication import communication_kernel
 from energyopt.schemas.errors import DeviceError, WorkloadError
+from energyopt.schemas.ops import OpKind
+from energyopt.schemas.partitions import PLAIN, Execution, PartitionConfig
 
 PRODUCT = Kernel(name="product", flops=2.0 * 4096**3, memory_bytes=6.0 * 4096**2, matrix=True)
 A100 = "a100-sxm4-80gb"
+
+
+def partition(kernel: Kernel = PRODUCT, *, overlaps: bool = True) -> Kernel:
+    """A kernel and an all-reduce over 8 GPUs, as one."""
+    talk = Communication(collective=Collective.ALL_REDUCE, message_bytes=1e8, group="tensor", ranks=8)
+    kernels = (kernel, communication_kernel("tensor_all_reduce", talk, "bfloat16"))
+    found = Partition(name="mlp", kernels=tuple(KernelUse(kernel=one) for one in kernels))
+    config = PartitionConfig(execution=Execution.OVERLAPPED, comm_launch=kernel.name)
+    return composite(OpKind.FORWARD, found, 2, config if overlaps else PLAIN).kernel
 
 
 def prepared(
@@ -83,6 +102,34 @@ def test_a_run_takes_and_draws_what_is_true() -> None:
         assert bench.device.energy_j() - before_j == pytest.approx(
             20_000 * energy_j, rel=0.002, abs=2 * tick_j
         )
+
+
+@pytest.mark.parametrize("overlaps", [True, False])
+def test_a_partition_runs_as_one_kernel(overlaps: bool) -> None:
+    bench, whole = prepared(noise=False), partition(overlaps=overlaps)
+    lock(bench, 1200)
+    bench.prepare(whole)
+    time_s, energy_j = bench.true_cost(whole, 1200, 30.0)
+    assert bench.run(whole, 2000) == pytest.approx(2000 * time_s, rel=1e-9)
+    parts = [bench.true_cost(use.kernel, 1200, 30.0) for use in _parts(whole)]
+    longer_s, in_turn_s = max(one for one, _ in parts), sum(one for one, _ in parts)
+    if overlaps:
+        assert (1 - 1e-12) * longer_s <= time_s < in_turn_s
+        assert energy_j < sum(one for _, one in parts)
+    else:
+        assert (time_s, energy_j) == pytest.approx((in_turn_s, sum(one for _, one in parts)))
+
+
+def _parts(whole: Kernel) -> list[KernelUse]:
+    assert whole.overlap is not None
+    assert whole.overlap.communication is not None
+    return [*whole.overlap.compute, KernelUse(kernel=whole.overlap.communication)]
+
+
+def test_a_partition_that_does_not_fit_is_named() -> None:
+    huge = Kernel(name="huge", flops=1e9, memory_bytes=100e9)
+    with pytest.raises(WorkloadError, match=r"^partition forward mlp/2 overlapped, before huge does not fit"):
+        open_simulated_bench(A100).prepare(partition(huge))
 
 
 def test_noise_is_unbiased_and_small() -> None:

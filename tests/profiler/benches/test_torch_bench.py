@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from energyopt.profiler.benches.torch_bench import TorchBench, open_torch_bench
-from energyopt.profiler.workloads.interface import Collective, Communication, Kernel
+from energyopt.profiler.workloads.composites import composite
+from energyopt.profiler.workloads.interface import Collective, Communication, Kernel, KernelUse, Partition
 from energyopt.profiler.workloads.layers.communication import communication_kernel
 from energyopt.profiler.workloads.simple import callable_kernel
 from energyopt.schemas.errors import DeviceError, MeasurementError, RequestError, WorkloadError
+from energyopt.schemas.ops import OpKind
+from energyopt.schemas.partitions import PLAIN
 
 torch = pytest.importorskip("torch")
 
@@ -159,6 +162,20 @@ def test_a_kernel_that_fails_is_named(open_bench: Open) -> None:
     bench.prepare(later)
     with pytest.raises(WorkloadError, match=r"^kernel broken fails: ValueError: bad shape$"):
         bench.run(later, 5)
+
+
+def test_a_partition_that_fails_is_named(open_bench: Open) -> None:
+    def whole(kernel: Kernel) -> Kernel:
+        partition = Partition(name="mlp", kernels=(KernelUse(kernel=kernel),))
+        return composite(OpKind.FORWARD, partition, 2, PLAIN).kernel
+
+    bench, title = open_bench(), "^partition forward mlp/2 sequential "
+    with pytest.raises(WorkloadError, match=title + "fails: ValueError: bad shape$"):
+        bench.prepare(whole(_broken(1, ValueError("bad shape"))))
+    with pytest.raises(WorkloadError, match=title + "does not fit"):
+        bench.prepare(whole(_broken(1, torch.OutOfMemoryError("CUDA out of memory"))))
+    with pytest.raises(WorkloadError, match=title + "has no code to run: it can only be simulated"):
+        bench.prepare(whole(Kernel(name="model", flops=1.0, memory_bytes=1.0)))
 
 
 def test_memory_that_runs_out_says_what_to_do(open_bench: Open) -> None:
