@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from energyopt.applier.runtime.current import current_session as current_session
     from energyopt.applier.runtime.opening import open_session as open_session
 
-__all__ = ["adapters", "devices", "guard", "helper", "launch", "runtime", "zeus"]
+__all__ = ["adapters", "devices", "guard", "helper", "kareus", "launch", "overlap", "runtime", "zeus"]
 
 
 def __getattr__(name: str) -> Any:

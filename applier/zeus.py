@@ -38,7 +38,7 @@ def zeus_text(plan: Plan) -> str:
             "write plan.json instead"
         )
     lines = [_stage_text(stage, ops) for stage, ops in enumerate(plan.stages)]
-    return "\n".join(["[", *lines, "]", *_comments(plan)]) + "\n"
+    return "\n".join(["[", *lines, "]", *prediction_comments(plan)]) + "\n"
 
 
 def read_zeus_list(path: Path) -> ZeusList:
@@ -48,7 +48,7 @@ def read_zeus_list(path: Path) -> ZeusList:
         FileFormatError: too large, no list of lists of (instruction, MHz), or a value that cannot be; gives
             the place, such as `missing clock @ $[3][0]`.
     """
-    root = Node(path, "$", _literal(path))
+    root = Node(path, "$", read_literal(path))
     stages = tuple(tuple(_entry(node) for node in stage.items()) for stage in root.items())
     if not stages:
         root.fail("missing stages")
@@ -94,7 +94,8 @@ def _stage_text(stage: int, ops: Sequence[PlannedOp]) -> str:
     return f"[{pairs}],"
 
 
-def _comments(plan: Plan) -> list[str]:
+def prediction_comments(plan: Plan) -> list[str]:
+    """What the plan predicts, as comment lines; nothing of it is foreign text, which could hold a line break."""
     if plan.predicted is None:
         return [f"# nothing predicted; {plan.gpus} GPUs"]
     return [
@@ -103,7 +104,12 @@ def _comments(plan: Plan) -> list[str]:
     ]
 
 
-def _literal(path: Path) -> Any:
+def read_literal(path: Path) -> Any:
+    """The value that a file of Python literals holds, without running it; tuples come as lists.
+
+    Raises:
+        FileFormatError: too large, cut short, or more than lists, tuples, texts and numbers.
+    """
     try:
         size = path.stat().st_size
     except OSError as error:

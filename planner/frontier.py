@@ -1,8 +1,7 @@
 """Planning a profile: from rows and a schedule to a frontier whose every number is recomputed independently."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
 from energyopt.planner.composition.table import Composition, Offer, offered_options
@@ -10,21 +9,19 @@ from energyopt.planner.graph import build_graph
 from energyopt.planner.limits.frontier import Limited, limit_plans
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.limits.tradeoff import Tradeoff, weigh
+from energyopt.planner.points import PaperPlan, PointMaker, named_points, undominated
 from energyopt.planner.problem import Problem, build_problem
 from energyopt.planner.progress import Progress, silent
-from energyopt.planner.simulation import iteration_energy_j, simulate
+from energyopt.planner.savings import Savings
 from energyopt.planner.solve import Effort, Solved, solve_frontier
-from energyopt.schemas.errors import RequestError, SolverError
+from energyopt.schemas.errors import RequestError
 from energyopt.schemas.frontier import Frontier
-from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.ops import Schedule
 from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline
-from energyopt.schemas.plan import Baseline
 from energyopt.schemas.profile import Profile
 
 FEWEST_POINTS = 4  # fastest, baseline's time, least energy, least energy-delay product
-_AGREEMENT = 1e-9  # relative difference between the solver's and the simulator's numbers that is rounding
 
 
 def plan_frontier(
@@ -91,16 +88,6 @@ class _Job:
         return self.profile.metadata.gpus_per_stage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Plan:
-    """The option of each operation, its index among those of the operation's key, and the bound on such plans."""
-
-    options: list[Option]
-    choices: tuple[int, ...]
-    makespan_s: float
-    bound_j: Callable[[float], float]
-
-
 def _prepared(profile: Profile, pipeline: Pipeline, schedule: Schedule, composition: Composition) -> _Job:
     graph = build_graph(schedule, pipeline.p2p_time_s)
     offer = offered_options(profile, [op.key for op in schedule.ops], composition)
@@ -124,7 +111,14 @@ def _frontier(job: _Job, solved: Solved, limits: SwitchLimits | None, progress: 
     else:
         options, plans = list(problem.measured), _limited_plans(problem, limited)
     max_clock = max_clock_baseline(problem, job.pipeline, job.gpus_per_stage)
-    found = [_point(job, solved, plan) for plan in plans]
+    maker = PointMaker(
+        problem=problem,
+        pipeline=job.pipeline,
+        gpus_per_stage=job.gpus_per_stage,
+        savings=Savings(problem, job.offer, max_clock.iteration_time_s),
+        slope_w=solved.curve.slope_w,
+    )
+    found = [maker.point(plan) for plan in plans]
     return Frontier(
         profile_sha256=profile.sha256(),
         device_name=profile.metadata.device_name,
@@ -140,11 +134,11 @@ def _frontier(job: _Job, solved: Solved, limits: SwitchLimits | None, progress: 
         options={key: options[index] for index, key in enumerate(sorted(job.offer.measured))},
         max_clock=max_clock,
         single_clocks=single_clock_baselines(problem, job.gpus_per_stage),
-        points=_named(_undominated(found), max_clock),
+        points=named_points(undominated(found), max_clock),
     )
 
 
-def _free_plans(problem: Problem, solved: Solved) -> list[_Plan]:
+def _free_plans(problem: Problem, solved: Solved) -> list[PaperPlan]:
     """The plans as they were solved for."""
     options = [problem.fronts[front].options for front in problem.front_of.tolist()]
     return [
@@ -153,7 +147,7 @@ def _free_plans(problem: Problem, solved: Solved) -> list[_Plan]:
     ]
 
 
-def _limited_plans(problem: Problem, limited: Limited) -> list[_Plan]:
+def _limited_plans(problem: Problem, limited: Limited) -> list[PaperPlan]:
     """Plans of clocks, which need not be on a front for their own sake, as options among all that were measured."""
     options = [problem.measured[front] for front in problem.front_of.tolist()]
     return [
@@ -167,80 +161,6 @@ def _plan(
     choices: list[int],
     makespan_s: float,
     bound_j: Callable[[float], float],
-) -> _Plan:
+) -> PaperPlan:
     chosen = [of_op[choice] for of_op, choice in zip(options, choices, strict=True)]
-    return _Plan(options=chosen, choices=tuple(choices), makespan_s=makespan_s, bound_j=bound_j)
-
-
-def _point(job: _Job, solved: Solved, plan: _Plan) -> FrontierPoint:
-    """Run one plan through the simulator and put the certified bound beside it."""
-    problem, pipeline, gpus_per_stage = job.problem, job.pipeline, job.gpus_per_stage
-    schedule = problem.schedule
-    time_s, energy_j = [one.time_s for one in plan.options], [one.energy_j for one in plan.options]
-    timeline = simulate(schedule, time_s, pipeline.p2p_time_s, pipeline.fixed_time_s)
-    total_s = timeline.iteration_time_s
-    makespan_s = total_s - pipeline.fixed_time_s
-    _check_agreement(makespan_s, plan.makespan_s)
-    plan_j = iteration_energy_j(timeline, time_s, energy_j, problem.wait_power_w, schedule.stages)
-    bound_j = plan.bound_j(makespan_s) + problem.static_power_w * pipeline.fixed_time_s
-    if plan_j < bound_j * (1 - _AGREEMENT):
-        raise SolverError(
-            f"a plan of {plan_j} J lies below its proven bound of {bound_j} J: a defect of energyopt"
-        )
-    static_j = problem.static_power_w * total_s
-    return FrontierPoint(
-        names=(),
-        iteration_time_s=total_s,
-        energy_j=plan_j * gpus_per_stage,
-        lower_bound_j=bound_j * gpus_per_stage,
-        gap=plan_j / bound_j - 1,
-        dynamic_j=(plan_j - static_j) * gpus_per_stage,
-        static_j=static_j * gpus_per_stage,
-        average_power_w=plan_j * gpus_per_stage / total_s,
-        marginal_power_w=-solved.curve.slope_w(makespan_s) * gpus_per_stage,
-        clock_switches=_clock_switches(schedule, [one.sm_clock_mhz for one in plan.options]),
-        choices=plan.choices,
-    )
-
-
-def _check_agreement(simulated_s: float, solver_s: float) -> None:
-    if abs(simulated_s - solver_s) > _AGREEMENT * solver_s:
-        raise SolverError(
-            f"the simulator needs {simulated_s} s where the solver has {solver_s} s: a defect of energyopt"
-        )
-
-
-def _clock_switches(schedule: Schedule, clocks: list[int]) -> int:
-    switches, first = 0, 0
-    for order in schedule.orders:
-        stage = clocks[first : first + len(order)]
-        switches += sum(one != other for one, other in pairwise(stage))
-        first += len(order)
-    return switches
-
-
-def _undominated(points: list[FrontierPoint]) -> list[FrontierPoint]:
-    """The points that no other beats in both time and energy, fastest first."""
-    kept: list[FrontierPoint] = []
-    for point in sorted(points, key=lambda one: (one.iteration_time_s, one.energy_j, one.choices)):
-        if not kept or point.energy_j < kept[-1].energy_j:
-            kept.append(point)
-    return kept
-
-
-def _named(points: list[FrontierPoint], max_clock: Baseline) -> tuple[FrontierPoint, ...]:
-    """Name the points that every frontier has; of those within the baseline's time the cheapest.
-
-    None is within it where plans of few clock changes are all slower: clocks that each kind of operation has to
-    itself.
-    """
-    in_time = [point for point in points if point.iteration_time_s <= max_clock.iteration_time_s]
-    special = {
-        "fastest": points[0],
-        "max_clock_time": in_time[-1] if in_time else None,
-        "min_energy": points[-1],
-        "best_edp": min(points, key=lambda one: one.energy_j * one.iteration_time_s),
-    }
-    return tuple(
-        replace(point, names=tuple(name for name, one in special.items() if one is point)) for point in points
-    )
+    return PaperPlan(options=chosen, choices=tuple(choices), makespan_s=makespan_s, bound_j=bound_j)

@@ -6,7 +6,7 @@ training), that row is what runs without a plan, and its ratio to the plain sum 
 composed at that clock: what lies between the partitions in training is not forgotten.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from energyopt.planner.composition.rows import Choices, Way
 from energyopt.planner.composition.thinning import thinned_to
 from energyopt.planner.hulls import lower_hull
 from energyopt.schemas.options import Option
-from energyopt.schemas.partitions import named
+from energyopt.schemas.partitions import Execution, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,11 +28,14 @@ class Composed:
     measured: these, all vertices of the whole front's lower hull, and what runs without a plan at every clock.
     error: how much dearer thinning can make the operation, relative to its least energy; 0 where nothing was
         left out.
+    sm_share_j: what the offered options' SM counts and launch points save in effective energy, against overlapping
+        with the SMs that the library chooses; 0 for those that do not overlap.
     """
 
     offered: tuple[Option, ...]
     measured: tuple[Option, ...]
     error: float
+    sm_share_j: dict[Option, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,6 +79,7 @@ def compose(
         offered=tuple(sorted(set(offered), key=lambda one: one.time_s)),
         measured=tuple(sorted({*offered, *beyond}, key=_order)),
         error=error_j / least_j,
+        sm_share_j=_sm_shares(sources, np.union1d(front[kept], front[-1:]), wait_power_w),
     )
 
 
@@ -152,12 +156,49 @@ def _unplanned(
     return tuple(found.values())
 
 
+def _sm_shares(sources: Sequence[_Source], points: Ints, wait_power_w: float) -> dict[Option, float]:
+    """For options that overlap, what their SM counts and launch points save."""
+    found = {}
+    for source, own in _by_source(sources, points):
+        if source.front is None or source.way is None or not len(own):
+            continue
+        choices = source.way.clocks[source.clock_mhz]
+        saved_j = np.zeros(len(own))
+        for column, one in enumerate(choices):
+            saved_j += _against_reference_j(one, source.scale, wait_power_w)[
+                source.front.choices(own)[:, column]
+            ]
+        found.update(zip(_of_front(source, own), saved_j.tolist(), strict=True))
+    return found
+
+
+def _against_reference_j(one: Choices, scale: tuple[float, float], wait_power_w: float) -> Floats:
+    """What each overlapped choice saves against overlapping as a library does by itself, [K].
+
+    That is with its own choice of SMs where this was measured, else with the most that were; of its launch points
+    the fastest.
+    """
+    effective_j = one.energy_j * scale[1] - wait_power_w * one.time_s * scale[0]
+    overlapped = [k for k, config in enumerate(one.configs) if config.execution is Execution.OVERLAPPED]
+    if not overlapped:
+        return np.zeros(len(one.configs))
+    reference = min(overlapped, key=lambda k: (-(one.configs[k].comm_sms or np.inf), one.time_s[k]))
+    is_overlapped = np.isin(np.arange(len(one.configs)), overlapped)
+    return np.where(is_overlapped, effective_j[reference] - effective_j, 0.0)
+
+
+def _by_source(sources: Sequence[_Source], points: Ints) -> Iterator[tuple[_Source, Ints]]:
+    """Indices into all sources' points, as indices into each source's own."""
+    first = np.concatenate(([0], np.cumsum([len(one.time_s) for one in sources])))
+    for index, source in enumerate(sources):
+        own = points[(first[index] <= points) & (points < first[index + 1])]
+        yield source, own - first[index]
+
+
 def _options(sources: Sequence[_Source], points: Ints) -> tuple[Option, ...]:
     """The options behind indices into all sources' points, one source after the other."""
-    first = np.concatenate(([0], np.cumsum([len(one.time_s) for one in sources])))
     found: list[Option] = []
-    for index, source in enumerate(sources):
-        own = points[(first[index] <= points) & (points < first[index + 1])] - first[index]
+    for source, own in _by_source(sources, points):
         if source.whole is not None:
             found += [source.whole] * len(own)
         elif len(own):

@@ -1,7 +1,7 @@
 """The options of every operation of a schedule, composed from partition rows where a profile has them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from energyopt.planner.composition.compose import Composed, compose
 from energyopt.planner.composition.rows import Ways, sort_rows
@@ -43,12 +43,14 @@ class Offer:
 
     offered: what plans choose from; measured: what bounds are over. The same where nothing was thinned.
     error: how much dearer thinning can make an operation, relative; missing: clocks that were left out, in words.
+    sm_share_j: see `Composed`, for the keys that are composed.
     """
 
     offered: OptionTable
     measured: OptionTable
     error: float = 0.0
     missing: tuple[str, ...] = ()
+    sm_share_j: dict[OpKey, dict[Option, float]] = field(default_factory=dict)
 
 
 def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Composition) -> Offer:
@@ -68,7 +70,7 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
     partitions = _partition_rows(profile, wanted, as_a_whole)
     plain = measured_options(profile, [key for key in wanted if key in as_a_whole or not partitions[key]])
     made: dict[tuple[object, ...], Composed] = {}
-    offered, measured, missing, error = {}, {}, [], 0.0
+    offered, measured, shares, missing, error = {}, {}, {}, [], 0.0
     for key in wanted:
         if not partitions[key]:
             offered[key] = measured[key] = plain[key]
@@ -80,9 +82,10 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         if same not in made:
             made[same] = _composed(profile, ways, whole, most, key)
         one = made[same]
-        offered[key], measured[key], error = one.offered, one.measured, max(error, one.error)
+        offered[key], measured[key], shares[key] = one.offered, one.measured, one.sm_share_j
+        error = max(error, one.error)
     _check_missing(missing, composition)
-    return Offer(offered=offered, measured=measured, error=error, missing=tuple(missing))
+    return Offer(offered=offered, measured=measured, error=error, missing=tuple(missing), sm_share_j=shares)
 
 
 def _partition_rows(

@@ -72,10 +72,11 @@ def read_lowtime_csv(
         ProfileError: contradicting or missing measurements.
         EnergyoptError: a setting that cannot be.
     """
+    provenance.check_device_name(device_name)
     used = _Units(
         time=_unit(TimeUnit, time_unit),
         energy=_unit(EnergyUnit, energy_unit),
-        highest_w=_highest_power_w(device_name, wait_power_w, power_limit_w),
+        highest_w=units.checked_highest_power_w(wait_power_w, power_limit_w),
     )
     records = read_records(path, COLUMNS, _is_optional)
     ranks = tuple(name for name in records[0] if _is_rank(name) and name != "pp_rank")
@@ -107,22 +108,6 @@ def _unit(kind: type[_Unit], text: str) -> _Unit:
     if text not in list(kind):
         raise EnergyoptError(f"unknown unit {text!r}; known are {', '.join(kind)} (capitals matter)")
     return kind(text)
-
-
-def _highest_power_w(device_name: str, wait_power_w: float, power_limit_w: float | None) -> float:
-    """The highest plausible power, once the settings are known to be sound."""
-    provenance.check_device_name(device_name)
-    if power_limit_w is not None and not 0 < power_limit_w <= units.HIGHEST_POWER_W:
-        hint = units.likely_watts(power_limit_w, units.HIGHEST_POWER_W)
-        allowed = f"above 0 and at most {units.HIGHEST_POWER_W:g} W"
-        raise EnergyoptError(f"the power limit must be {allowed}, not {power_limit_w}{hint}")
-    highest_w = units.highest_power_w(power_limit_w)
-    if not 0 <= wait_power_w < highest_w:
-        hint = units.likely_watts(wait_power_w, highest_w)
-        raise EnergyoptError(
-            f"the wait power must be at least 0 and below {highest_w:g} W, not {wait_power_w}{hint}"
-        )
-    return highest_w
 
 
 def _is_optional(name: str) -> bool:

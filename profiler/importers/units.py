@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from energyopt.schemas.errors import EnergyoptError
+
 LOWEST_POWER_W = 1.0
 HIGHEST_POWER_W = 2000.0  # no single GPU board draws more
 SHORTEST_TIME_S = 1e-9
@@ -56,6 +58,25 @@ def to_joules(value: float, unit: EnergyUnit) -> float:
 def highest_power_w(power_limit_w: float | None) -> float:
     """The mean power in W above which a reading must be wrong, given the power limit if it is known."""
     return HIGHEST_POWER_W if power_limit_w is None else LIMIT_MARGIN * power_limit_w
+
+
+def checked_highest_power_w(wait_power_w: float, power_limit_w: float | None) -> float:
+    """The same, once both settings are known to be sound.
+
+    Raises:
+        EnergyoptError: a power limit or a wait power that no board has; with the likely unit.
+    """
+    if power_limit_w is not None and not 0 < power_limit_w <= HIGHEST_POWER_W:
+        hint = likely_watts(power_limit_w, HIGHEST_POWER_W)
+        allowed = f"above 0 and at most {HIGHEST_POWER_W:g} W"
+        raise EnergyoptError(f"the power limit must be {allowed}, not {power_limit_w}{hint}")
+    highest_w = highest_power_w(power_limit_w)
+    if not 0 <= wait_power_w < highest_w:
+        hint = likely_watts(wait_power_w, highest_w)
+        raise EnergyoptError(
+            f"the wait power must be at least 0 and below {highest_w:g} W, not {wait_power_w}{hint}"
+        )
+    return highest_w
 
 
 def implausible_time(time: float, unit: TimeUnit) -> str | None:

@@ -1,0 +1,130 @@
+"""From plans to frontier points, whose every number is recomputed independently of the solver."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from energyopt.planner.problem import Problem
+from energyopt.planner.savings import Savings
+from energyopt.planner.simulation import iteration_energy_j, simulate
+from energyopt.schemas.errors import SolverError
+from energyopt.schemas.frontier_points import FrontierPoint
+from energyopt.schemas.ops import Schedule
+from energyopt.schemas.options import Option
+from energyopt.schemas.pipeline import Pipeline
+from energyopt.schemas.plan import Baseline
+
+_AGREEMENT = 1e-9  # relative difference between the solver's and the simulator's numbers that is rounding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PaperPlan:
+    """The option of each operation, its index among those of the operation's key, and the bound on such plans."""
+
+    options: list[Option]
+    choices: tuple[int, ...]
+    makespan_s: float
+    bound_j: Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PointMaker:
+    """Makes frontier points of plans for one job.
+
+    slope_w: the bound's slope at a makespan, of one GPU per stage.
+    """
+
+    problem: Problem
+    pipeline: Pipeline
+    gpus_per_stage: int
+    savings: Savings
+    slope_w: Callable[[float], float]
+
+    def point(self, plan: PaperPlan) -> FrontierPoint:
+        """Run one plan through the simulator and put the certified bound beside it.
+
+        Raises:
+            SolverError: simulator and solver disagree, or the plan costs less than its bound: a defect.
+        """
+        problem, schedule = self.problem, self.problem.schedule
+        time_s, energy_j = [one.time_s for one in plan.options], [one.energy_j for one in plan.options]
+        timeline = simulate(schedule, time_s, self.pipeline.p2p_time_s, self.pipeline.fixed_time_s)
+        total_s = timeline.iteration_time_s
+        makespan_s = total_s - self.pipeline.fixed_time_s
+        _check_agreement(makespan_s, plan.makespan_s)
+        plan_j = iteration_energy_j(timeline, time_s, energy_j, problem.wait_power_w, schedule.stages)
+        bound_j = plan.bound_j(makespan_s) + problem.static_power_w * self.pipeline.fixed_time_s
+        _check_bound(plan_j, bound_j)
+        return self._point(plan, total_s, plan_j, bound_j)
+
+    def _point(self, plan: PaperPlan, total_s: float, plan_j: float, bound_j: float) -> FrontierPoint:
+        static_j, gpus = self.problem.static_power_w * total_s, self.gpus_per_stage
+        saving = self.savings.of(plan.options, total_s)
+        clocks = [one.sm_clock_mhz for one in plan.options]
+        return FrontierPoint(
+            names=(),
+            iteration_time_s=total_s,
+            energy_j=plan_j * gpus,
+            lower_bound_j=bound_j * gpus,
+            gap=plan_j / bound_j - 1,
+            dynamic_j=(plan_j - static_j) * gpus,
+            static_j=static_j * gpus,
+            average_power_w=plan_j * gpus / total_s,
+            marginal_power_w=-self.slope_w(total_s - self.pipeline.fixed_time_s) * gpus,
+            clock_switches=_clock_switches(self.problem.schedule, clocks),
+            choices=plan.choices,
+            saved_waiting_j=saving.waiting_j * gpus,
+            saved_clock_j=saving.clock_j * gpus,
+            saved_overlap_j=saving.overlap_j * gpus,
+            saved_sm_share_j=saving.sm_share_j * gpus,
+        )
+
+
+def _check_agreement(simulated_s: float, solver_s: float) -> None:
+    if abs(simulated_s - solver_s) > _AGREEMENT * solver_s:
+        raise SolverError(
+            f"the simulator needs {simulated_s} s where the solver has {solver_s} s: a defect of energyopt"
+        )
+
+
+def _check_bound(plan_j: float, bound_j: float) -> None:
+    if plan_j < bound_j * (1 - _AGREEMENT):
+        raise SolverError(
+            f"a plan of {plan_j} J lies below its proven bound of {bound_j} J: a defect of energyopt"
+        )
+
+
+def _clock_switches(schedule: Schedule, clocks: list[int]) -> int:
+    switches, first = 0, 0
+    for order in schedule.orders:
+        stage = clocks[first : first + len(order)]
+        switches += sum(one != other for one, other in pairwise(stage))
+        first += len(order)
+    return switches
+
+
+def undominated(points: list[FrontierPoint]) -> list[FrontierPoint]:
+    """The points that no other beats in both time and energy, fastest first."""
+    kept: list[FrontierPoint] = []
+    for point in sorted(points, key=lambda one: (one.iteration_time_s, one.energy_j, one.choices)):
+        if not kept or point.energy_j < kept[-1].energy_j:
+            kept.append(point)
+    return kept
+
+
+def named_points(points: list[FrontierPoint], max_clock: Baseline) -> tuple[FrontierPoint, ...]:
+    """Name the points that every frontier has; of those within the baseline's time the cheapest.
+
+    None is within it where plans of few clock changes are all slower: clocks that each kind of operation has to
+    itself.
+    """
+    in_time = [point for point in points if point.iteration_time_s <= max_clock.iteration_time_s]
+    special = {
+        "fastest": points[0],
+        "max_clock_time": in_time[-1] if in_time else None,
+        "min_energy": points[-1],
+        "best_edp": min(points, key=lambda one: one.energy_j * one.iteration_time_s),
+    }
+    return tuple(
+        replace(point, names=tuple(name for name, one in special.items() if one is point)) for point in points
+    )
