@@ -54,6 +54,38 @@ _Effort = Annotated[
     EffortName,
     typer.Option("--effort", help="quick: the bound at once, plans a little further from it, in a second."),
 ]
+
+
+class OnlyName(StrEnum):
+    """What plans may choose; the names of energyopt.planner.composition.restriction.Only."""
+
+    CLOCKS = "clocks"
+    OVERLAP = "overlap"
+
+
+_Only = Annotated[
+    OnlyName | None,
+    typer.Option(
+        "--only",
+        help="Plan with clocks alone, or with overlap alone at the highest clock, to see what each is worth.",
+    ),
+]
+_MostOptions = Annotated[
+    int | None,
+    typer.Option(
+        "--most-options",
+        min=0,
+        metavar="N",
+        help="Options that an operation made of partitions chooses from; 0 for all, 64 to 512 by job size "
+        "if not given. Bounds are over all of them.",
+    ),
+]
+_AllowMissing = Annotated[
+    bool,
+    typer.Option(
+        "--allow-missing-clocks", help="Leave out clocks that a partition was not measured at, and warn."
+    ),
+]
 _Points = Annotated[int, typer.Option(min=4, max=500, help="Points of the frontier.")]
 _MaxSwitches = Annotated[
     int | None,
@@ -104,6 +136,9 @@ def plan(
     max_switches: _MaxSwitches = None,
     min_dwell_s: _MinDwell = None,
     switch_tradeoff: _Tradeoff = False,
+    only: _Only = None,
+    most_options: _MostOptions = None,
+    allow_missing_clocks: _AllowMissing = False,
     as_json: _Json = False,
 ) -> int:
     """Solve for the energy-time frontier of one training iteration.
@@ -126,9 +161,17 @@ def plan(
 
     settings = _settings(pipeline, flags)
     refuse_overwrite(destination, profile, pipeline, schedule_file(settings))
-    frontier, tradeoff = _solve(
-        profile, settings, _Wishes(points, effort, max_switches, min_dwell_s, switch_tradeoff)
+    wishes = _Wishes(
+        points=points,
+        effort=effort,
+        max_switches=max_switches,
+        min_dwell_s=min_dwell_s,
+        tradeoff=switch_tradeoff,
+        only=None if only is None else only.value,
+        most_options=most_options,
+        allow_missing=allow_missing_clocks,
     )
+    frontier, tradeoff = _solve(profile, settings, wishes)
     from energyopt.schemas.frontier import write_frontier
 
     write_frontier(destination, frontier)
@@ -164,12 +207,17 @@ class _Wishes(NamedTuple):
     max_switches: int | None
     min_dwell_s: float | None
     tradeoff: bool
+    only: str | None
+    most_options: int | None
+    allow_missing: bool
 
 
 def _solve(
     profile_file: Path, settings: dict[str, Any], wishes: _Wishes
 ) -> tuple["Frontier", "Tradeoff | None"]:
     from energyopt.cli.progress import reporting
+    from energyopt.planner.composition.restriction import Only
+    from energyopt.planner.composition.table import Composition
     from energyopt.planner.frontier import plan_and_weigh, plan_frontier
     from energyopt.planner.job import build_job, calibrated_otherwise, unused_kinds
     from energyopt.planner.solve import Effort
@@ -192,6 +240,9 @@ def _solve(
             points=wishes.points,
             effort=Effort(wishes.effort),
             limits=limits,
+            composition=Composition(most=wishes.most_options, allow_missing=wishes.allow_missing),
+            only=None if wishes.only is None else Only(wishes.only),
+            warn=output.warn,
             progress=progress,
         )
     return found if isinstance(found, tuple) else (found, None)
@@ -235,9 +286,11 @@ def _print(frontier: "Frontier", tradeoff: "Tradeoff | None", as_json: bool) -> 
         output.data(canonical_json(frontier_to_json(frontier) | beside))
         return
     from energyopt.planner.views.frontier import job_title, points_table
+    from energyopt.planner.views.savings import savings_table
 
-    table = points_table(frontier)
+    table, savings = points_table(frontier), savings_table(frontier)
     output.table(table.columns, table.rows, f"{job_title(frontier)}: points")
-    for one in () if tradeoff is None else tradeoff_tables(tradeoff):
+    beside = [] if savings is None else [savings]
+    for one in [*beside, *(() if tradeoff is None else tradeoff_tables(tradeoff))]:
         output.data("")
         output.table(one.columns, one.rows, one.title)

@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 
     View: TypeAlias = "tuple[dict[str, Any], tuple[Table, ...]]"
 
-_File = Annotated[
-    Path,
+_Files = Annotated[
+    list[Path],
     typer.Argument(
-        metavar="FILE", help="Profile, frontier, plan, telemetry, list for Zeus or pipeline.toml."
+        metavar="FILE...",
+        help="Profile, frontier, plan, telemetry, list for Zeus or pipeline.toml; or several frontiers of one job, "
+        "side by side.",
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything in the file as one JSON object.")]
 _Plot = Annotated[
     Path | None,
-    typer.Option("--plot", metavar="IMAGE", help="Draw a frontier to IMAGE (.png, .svg or .pdf)."),
+    typer.Option(
+        "--plot", metavar="IMAGE", help="Draw a frontier, or several, to IMAGE (.png, .svg or .pdf)."
+    ),
 ]
 _Timeline = Annotated[
     tuple[str, Path] | None,
@@ -43,10 +47,12 @@ def register(app: typer.Typer) -> None:
     app.command("show", short_help="Show any file of this tool, as tables, JSON or a picture.")(show)
 
 
-def show(file: _File, *, as_json: _Json = False, plot: _Plot = None, timeline: _Timeline = None) -> int:
+def show(files: _Files, *, as_json: _Json = False, plot: _Plot = None, timeline: _Timeline = None) -> int:
     """Show a file that this tool writes or reads; every total says how many GPUs it covers."""
     with reading_once():
-        value, tables = _view(file, plot, timeline)
+        value, tables = (
+            _view(files[0], plot, timeline) if len(files) == 1 else _compare(files, plot, timeline)
+        )
     if as_json:
         from energyopt.schemas.files import canonical_json
 
@@ -64,6 +70,27 @@ def _view(file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> "
         return _show_frontier(file, plot, timeline)
     _refuse_pictures(file, kind, plot, timeline)
     return _VIEWS[kind](file)
+
+
+def _compare(files: list[Path], plot: Path | None, timeline: tuple[str, Path] | None) -> "View":
+    from energyopt.planner.views import comparison
+    from energyopt.schemas.frontier import read_frontier
+
+    if timeline is not None:
+        raise RequestError("--timeline draws one frontier's point; give one file")
+    frontiers, names = [read_frontier(file) for file in files], [str(file) for file in files]
+    comparison.check_one_job(frontiers, names)
+    labels = comparison.labels(frontiers, names)
+    if plot is not None:
+        from energyopt.planner.plots.canvas import check_suffix, save
+        from energyopt.planner.plots.comparison_plot import draw_comparison
+
+        for file in files:
+            refuse_overwrite(plot, file, flag="--plot")
+        check_suffix(plot)
+        save(draw_comparison(frontiers, labels), plot)
+        output.say(f"wrote {plot}")
+    return comparison.comparison_to_json(frontiers, labels), (comparison.comparison_table(frontiers, labels),)
 
 
 def _print(tables: "tuple[Table, ...]") -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
+from energyopt.planner.composition.restriction import Only, restricted
 from energyopt.planner.composition.table import Composition, Offer, offered_options
 from energyopt.planner.graph import build_graph
 from energyopt.planner.limits.frontier import Limited, limit_plans
@@ -11,7 +12,7 @@ from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.limits.tradeoff import Tradeoff, weigh
 from energyopt.planner.points import PaperPlan, PointMaker, named_points, undominated
 from energyopt.planner.problem import Problem, build_problem
-from energyopt.planner.progress import Progress, silent
+from energyopt.planner.progress import Progress, Warn, ignore, silent
 from energyopt.planner.savings import Savings
 from energyopt.planner.solve import Effort, Solved, solve_frontier
 from energyopt.schemas.errors import RequestError
@@ -33,20 +34,22 @@ def plan_frontier(
     effort: Effort = Effort.NORMAL,
     limits: SwitchLimits | None = None,
     composition: Composition | None = None,
+    only: Only | None = None,
+    warn: Warn = ignore,
     progress: Progress = silent,
 ) -> Frontier:
     """The energy-time frontier of one job, with at most `points` points.
 
     Times and energies come from the simulator, run on the profile's own rows; bounds are certified. Where `limits`
     on clock changes are met by all plans as they are, the frontier is the one without limits; else plans and their
-    bounds are those under the limits.
+    bounds are those under the limits. `only` restricts plans to clocks, or to overlap at the highest clock.
 
     Raises:
         RequestError: fewer points asked for than are always contained, or limits that no plan can meet.
         ProfileError: an operation of the schedule has no usable row.
         ScheduleError: the schedule is incomplete or cyclic.
     """
-    job = _prepared(profile, pipeline, schedule, composition or Composition())
+    job = _prepared(profile, pipeline, schedule, composition or Composition(), only, warn)
     return _frontier(job, _solved(job, points, effort, progress), limits, progress)
 
 
@@ -59,6 +62,8 @@ def plan_and_weigh(
     effort: Effort = Effort.NORMAL,
     limits: SwitchLimits | None = None,
     composition: Composition | None = None,
+    only: Only | None = None,
+    warn: Warn = ignore,
     progress: Progress = silent,
 ) -> tuple[Frontier, Tradeoff]:
     """The frontier of `plan_frontier`, and what fewer clock changes would cost at a few iteration times.
@@ -66,7 +71,7 @@ def plan_and_weigh(
     Raises:
         As `plan_frontier`.
     """
-    job = _prepared(profile, pipeline, schedule, composition or Composition())
+    job = _prepared(profile, pipeline, schedule, composition or Composition(), only, warn)
     solved = _solved(job, points, effort, progress)
     frontier = _frontier(job, solved, limits, progress)
     dwell_s = 0.0 if limits is None else limits.min_dwell_s
@@ -82,18 +87,28 @@ class _Job:
     pipeline: Pipeline
     offer: Offer
     problem: Problem
+    only: Only | None
 
     @property
     def gpus_per_stage(self) -> int:
         return self.profile.metadata.gpus_per_stage
 
 
-def _prepared(profile: Profile, pipeline: Pipeline, schedule: Schedule, composition: Composition) -> _Job:
+def _prepared(
+    profile: Profile,
+    pipeline: Pipeline,
+    schedule: Schedule,
+    composition: Composition,
+    only: Only | None,
+    warn: Warn,
+) -> _Job:
     graph = build_graph(schedule, pipeline.p2p_time_s)
-    offer = offered_options(profile, [op.key for op in schedule.ops], composition)
+    offer = offered_options(restricted(profile, only), [op.key for op in schedule.ops], composition)
+    for text in offer.missing:
+        warn(f"left out: {text}")
     wait_w, fixed_s = profile.metadata.wait_power_w, pipeline.fixed_time_s
     problem = build_problem(schedule, graph, offer.measured, wait_w, fixed_s, offer.offered)
-    return _Job(profile=profile, pipeline=pipeline, offer=offer, problem=problem)
+    return _Job(profile=profile, pipeline=pipeline, offer=offer, problem=problem, only=only)
 
 
 def _solved(job: _Job, points: int, effort: Effort, progress: Progress) -> Solved:
@@ -128,6 +143,8 @@ def _frontier(job: _Job, solved: Solved, limits: SwitchLimits | None, progress: 
         clock_switch_latency_s=profile.metadata.clock_switch_latency_s,
         max_switches=None if limits is None else limits.max_switches,
         min_dwell_s=0.0 if limits is None else limits.min_dwell_s,
+        only=job.only,
+        thinning_error=job.offer.error,
         gpus=schedule.stages * job.gpus_per_stage,
         pipeline=job.pipeline,
         schedule=schedule,

@@ -1,5 +1,6 @@
 """How long work tells that it is getting on."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -13,3 +14,12 @@ class Progress(Protocol):
 def silent(step: str, share: float) -> None:
     """Tell nobody."""
     del step, share
+
+
+Warn = Callable[[str], None]
+"""Receives what a user should know of the result, one line each."""
+
+
+def ignore(text: str) -> None:
+    """Tell nobody."""
+    del text

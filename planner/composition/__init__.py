@@ -8,6 +8,7 @@
 __all__ = [
     "compose",
     "minkowski",
+    "restriction",
     "rows",
     "table",
     "thinning",

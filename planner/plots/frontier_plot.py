@@ -45,7 +45,7 @@ def draw_frontier(frontier: "Frontier") -> Figure:
         axes = figure.add_subplot()
         _draw_numbers(axes, frontier)
         _describe(figure, axes, frontier)
-        _add_saving_axis(axes, frontier.max_clock.energy_j)
+        add_saving_axis(axes, frontier.max_clock.energy_j)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         _draw_names(axes, frontier)
@@ -55,7 +55,7 @@ def draw_frontier(frontier: "Frontier") -> Figure:
 def _draw_numbers(axes: Axes, frontier: "Frontier") -> None:
     times = [point.iteration_time_s for point in frontier.points]
     baseline = frontier.max_clock
-    low_s, high_s = _padded([*times, baseline.iteration_time_s])
+    low_s, high_s = padded([*times, baseline.iteration_time_s])
     shown = [one for one in frontier.single_clocks if low_s <= one.iteration_time_s <= high_s]
     energies = [point.energy_j for point in frontier.points]
     bounds = [point.lower_bound_j for point in frontier.points]
@@ -74,7 +74,7 @@ def _draw_numbers(axes: Axes, frontier: "Frontier") -> None:
         label="max clock, no plan",
     )
     axes.set_xlim(low_s, high_s)
-    axes.set_ylim(*_padded([*energies, *bounds, baseline.energy_j, *(one.energy_j for one in shown)]))
+    axes.set_ylim(*padded([*energies, *bounds, baseline.energy_j, *(one.energy_j for one in shown)]))
 
 
 def _draw_single_clocks(axes: Axes, shown: Sequence["Baseline"], hidden: int) -> None:
@@ -100,7 +100,8 @@ def _describe(figure: Figure, axes: Axes, frontier: "Frontier") -> None:
     axes.legend(loc="upper right")
 
 
-def _add_saving_axis(axes: Axes, baseline_j: float) -> None:
+def add_saving_axis(axes: Axes, baseline_j: float) -> None:
+    """A second scale: what is saved against a baseline's energy, in percent."""
     if baseline_j <= 0:
         return
 
@@ -149,7 +150,8 @@ def _bound_curve(frontier: "Frontier") -> tuple[Floats, Floats]:
     return times_s, (own_j[:, None] + slope_w[:, None] * (times_s - own_s[:, None])).max(axis=0)
 
 
-def _padded(values: Sequence[float]) -> tuple[float, float]:
+def padded(values: Sequence[float]) -> tuple[float, float]:
+    """The range of an axis that shows all values with a margin."""
     low, high = min(values), max(values)
     margin = MARGIN * (high - low) or 0.05 * abs(high) or 1.0
     return low - margin, high + margin

@@ -2,11 +2,13 @@
 
 __all__ = [
     "choice",
+    "comparison",
     "frontier",
     "measured",
     "pipeline",
     "plan",
     "profile",
+    "savings",
     "summary",
     "telemetry",
     "tradeoff",

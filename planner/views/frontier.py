@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from energyopt.planner.tables import Table
+from energyopt.planner.views.savings import savings_table
 from energyopt.planner.wording import MISSING, device, gpus, number, percent, percent_change, relative
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ NOISE = 1e-9  # relative; a single clock as fast as a point up to this is as fas
 
 def frontier_tables(frontier: "Frontier") -> tuple[Table, ...]:
     """The job, the baselines and the points; every total says how many GPUs it covers."""
-    return _header(frontier), _baselines(frontier), points_table(frontier)
+    savings = savings_table(frontier)
+    beside = () if savings is None else (savings,)
+    return _header(frontier), _baselines(frontier), *beside, points_table(frontier)
 
 
 def job_title(frontier: "Frontier") -> str:
@@ -59,6 +62,12 @@ def _header(frontier: "Frontier") -> Table:
         ("operations", str(len(frontier.schedule.ops))),
         ("most clock changes", MISSING if frontier.max_switches is None else str(frontier.max_switches)),
         ("a clock is kept for at least, s", number(frontier.min_dwell_s, "s")),
+        *((("plans choose", f"{frontier.only} only"),) if frontier.only else ()),
+        *(
+            (("dearer for options left out, at most", percent(frontier.thinning_error)),)
+            if frontier.thinning_error
+            else ()
+        ),
     )
     return Table(title="frontier", columns=("", "value"), rows=rows)
 
