@@ -34,6 +34,8 @@ class Frontier:
     clock_switch_latency_s: how long a clock takes to land on this GPU; None where nobody measured it.
     max_switches, min_dwell_s: the limits on clock changes that all plans obey; None and 0 for no limits.
     only: `clocks` or `overlap`, where plans were not free to choose everything that the profile offers.
+    thinning_error: how much dearer an operation can be for the options that were left out to keep the search small,
+        relative; the points' gaps contain it.
     """
 
     profile_sha256: str
@@ -45,6 +47,7 @@ class Frontier:
     max_switches: int | None = None
     min_dwell_s: float = 0.0
     only: str | None = None
+    thinning_error: float = 0.0
     gpus: int
     pipeline: Pipeline
     schedule: Schedule
@@ -81,7 +84,7 @@ def read_frontier(path: Path) -> Frontier:
         header.field("options").fail("two entries for one stage, chunk and op")
     baselines = header.field("baselines")
     latency = header.field("device").optional("clock_switch_latency_s")
-    only = header.optional("only")
+    only, thinning = header.optional("only"), header.optional("thinning_error")
     switches, dwell = header.optional("max_switches"), header.optional("min_dwell_s")
     return Frontier(
         profile_sha256=header.field("profile").field("sha256").text(),
@@ -93,6 +96,7 @@ def read_frontier(path: Path) -> Frontier:
         max_switches=None if switches is None else switches.integer(minimum=0),
         min_dwell_s=0.0 if dwell is None else dwell.number(minimum=0.0),
         only=None if only is None else only.text(),
+        thinning_error=0.0 if thinning is None else thinning.number(minimum=0.0),
         gpus=header.field("gpus").integer(minimum=1),
         pipeline=pipeline_from_json(header.field("pipeline")),
         schedule=schedule,
@@ -122,6 +126,7 @@ def shared_to_json(frontier: Frontier) -> dict[str, Any]:
         "max_switches": frontier.max_switches,
         "min_dwell_s": frontier.min_dwell_s,
         **({} if frontier.only is None else {"only": frontier.only}),
+        **({"thinning_error": frontier.thinning_error} if frontier.thinning_error else {}),
         "pipeline": frontier.pipeline.to_json(),
         "schedule": {
             "name": schedule.name,
