@@ -1,4 +1,4 @@
-"""Two ways to have your own code profiled, both named as module:function from the folder that the module is in.
+"""Three ways to have your own code profiled, all named as module:function from the folder that the module is in.
 
 A function that returns callables is the quicker one; it needs a GPU, since nothing says how much work they do:
 
@@ -7,11 +7,17 @@ A function that returns callables is the quicker one; it needs a GPU, since noth
 A function that returns a Workload states the work of each kernel, so that a simulated GPU can stand in:
 
     energyopt profile own_workload:described --device sim:a100-sxm4-80gb -o profile.parquet
+
+A Workload whose partitions say where their communication may be launched has them measured as a whole, too:
+
+    energyopt profile own_workload:overlapping --overlap --device sim:a100-sxm4-80gb -o profile.parquet
 """
 
 from collections.abc import Callable
 
 from energyopt.profiler.workloads.interface import (
+    Collective,
+    Communication,
     Kernel,
     KernelUse,
     Partition,
@@ -20,15 +26,13 @@ from energyopt.profiler.workloads.interface import (
     Workload,
     WorkloadOp,
 )
+from energyopt.profiler.workloads.layers.communication import communication_kernel
 from energyopt.profiler.workloads.simple import Timed
 from energyopt.schemas.ops import OpKind
 
-TOKENS, WIDTH, LAYERS, STAGES = (
-    4096,
-    2048,
-    4,
-    2,
-)  # of one microbatch; of the model; on each stage; of the pipeline
+TOKENS, WIDTH = 4096, 2048  # of one microbatch; of the model
+LAYERS, STAGES = 4, 2  # on each stage; of the pipeline
+REPLICAS = 2
 
 
 def measured() -> list[Timed]:
@@ -63,6 +67,27 @@ def described() -> Workload:
         )
     )
     return Workload(name="own", ops=ops, stages=STAGES, settings={"model": "own", "microbatch_size": 1})
+
+
+def overlapping() -> Workload:
+    """A backward on two replicas: while a layer computes, the gradients of the one before are added up.
+
+    On GPUs it takes `torchrun --nproc-per-node 2 -m energyopt.cli profile ...`.
+    """
+    names = ("backward.input", "backward.weight")
+    gradients = Communication(
+        collective=Collective.ALL_REDUCE, message_bytes=2.0 * WIDTH * WIDTH, group="data", ranks=REPLICAS
+    )
+    kernels = [*map(_product, names), communication_kernel("gradients", gradients, "bfloat16")]
+    layer = Partition(
+        name="layer",
+        kernels=tuple(KernelUse(kernel=one) for one in kernels),
+        launch_points=names,  # the compute kernels before which it may begin
+        comm_sms=(4, 8, 16),  # SMs that it may be confined to, beside NCCL's own choice
+    )
+    use = PartitionUse(partition=layer, count=LAYERS)
+    op = WorkloadOp(stage=0, chunk=0, kind=OpKind.BACKWARD, partitions=(use,))
+    return Workload(name="own", ops=(op,), stages=1, replicas=REPLICAS, settings={"model": "own"})
 
 
 def _op(stage: int, kind: OpKind, names: tuple[str, ...]) -> WorkloadOp:

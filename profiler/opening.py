@@ -1,6 +1,6 @@
 """The bench that a request means: a simulated GPU, or a real one with torch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from energyopt.applier.devices.interface import Device
@@ -8,7 +8,7 @@ from energyopt.applier.devices.site_lock import WithSiteLock, parse_site_lock
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.benches.torch_import import import_torch
 from energyopt.profiler.distributed.launch import Launch
-from energyopt.profiler.workloads.interface import Workload
+from energyopt.profiler.workloads.interface import Kernel, Workload
 from energyopt.schemas.errors import ClockControlError, DeviceError, RequestError, WorkloadError
 
 SIMULATED = "sim:"
@@ -89,6 +89,20 @@ def open_torch(
     return open_torch_bench(board, torch_device=where, dtype=dtype, groups=groups, peer=peer)
 
 
+def sm_count(device: str, board: Device, *, kernels_on: str, cuda_number: int) -> int | None:
+    """How many SMs the GPU has that kernels run on; None where nothing tells."""
+    if is_simulated(device):
+        from energyopt.profiler.simulation.gpus import GPUS
+
+        return GPUS[device.removeprefix(SIMULATED)].throughput.sms
+    if kernels_on == "cpu":
+        return None
+    cuda, number = import_torch().cuda, _cuda_number(board.identity.uuid, cuda_number)
+    if number >= cuda.device_count():
+        return None
+    return int(cuda.get_device_properties(number).multi_processor_count)
+
+
 def _cuda_number(uuid: str, otherwise: int) -> int:
     """CUDA's number of a board, by its UUID; `otherwise` where torch gives no UUIDs."""
     cuda = import_torch().cuda
@@ -105,12 +119,21 @@ def check_simulable(workload: Workload) -> None:
     Raises:
         WorkloadError: a kernel states neither operations nor bytes.
     """
-    for kernel in workload.kernels():
+    for kernel in _single(workload):
         if kernel.communication is None and kernel.flops == 0 and kernel.memory_bytes == 0:
             raise WorkloadError(
                 f"{workload.name}: nothing states what {kernel.name} computes and moves, so it is not simulated: "
                 "measure it on a real GPU, or return a Workload whose kernels have flops and memory_bytes"
             )
+
+
+def _single(workload: Workload) -> Iterator[Kernel]:
+    """All kernels, those inside of partitions that are measured as a whole among them."""
+    for kernel in workload.kernels():
+        if kernel.overlap is None:
+            yield kernel
+        else:
+            yield from (use.kernel for use in kernel.overlap.compute)
 
 
 def check_able(device: Device, *, sets_clocks: bool) -> None:

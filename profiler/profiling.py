@@ -23,7 +23,9 @@ from energyopt.profiler.opening import (
     open_board,
     open_simulated,
     open_torch,
+    sm_count,
 )
+from energyopt.profiler.overlapped import check_overlap, check_sms, overlapped
 from energyopt.profiler.request import Request, digest_of, ignored_settings
 from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.surroundings import fleeting_journal, others_on
@@ -54,6 +56,8 @@ def run_profile(request: Request, voice: Voice) -> Profile | None:
     launch = find_launch(os.environ)
     several = launch if launch is not None and launch.size > 1 else None
     workload = load_workload(request.workload, request.shape)
+    if request.overlap:
+        _check_overlap(request, workload)
     if is_simulated(request.device):
         check_simulable(workload)
     if several is None or several.rank == 0:
@@ -69,8 +73,31 @@ def run_profile(request: Request, voice: Voice) -> Profile | None:
 def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profile:
     workload = _for_one_process(request, workload)
     with _bench(request, workload, voice) as bench:
+        sms = sm_count(request.device, bench.device, kernels_on=request.kernels_on, cuda_number=0)
+        workload = suited(request, workload, bench.device, sms)
         settings = settings_for(request, bench.device, voice)
         return _measure_and_write(job_for(request, bench, workload, settings, voice), request)
+
+
+def suited(request: Request, workload: Workload, board: Device, sms: int | None) -> Workload:
+    """What is measured on a GPU with so many SMs, None where that is not known: with --overlap partitions as well.
+
+    Raises:
+        RequestError: communication on more SMs than there are.
+        WorkloadError: kernels whose work is not stated cannot be simulated.
+    """
+    if request.overlap:
+        workload = overlapped(request.workload, workload, sms)
+    check_sms(workload, sms, board.identity.name)
+    if is_simulated(request.device):
+        check_simulable(workload)
+    return workload
+
+
+def _check_overlap(request: Request, workload: Workload) -> None:
+    if request.skip_communication:
+        raise RequestError("--skip-communication leaves out what --overlap measures: give one of the two")
+    check_overlap(request.workload, workload)
 
 
 def job_for(request: Request, bench: Bench, workload: Workload, settings: Settings, voice: Voice) -> Job:
@@ -123,8 +150,8 @@ def _for_one_process(request: Request, workload: Workload) -> Workload:
     if is_simulated(request.device):
         return workload
     raise RequestError(
-        f"{workload.name} communicates between {workload.gpus_per_stage} GPUs per stage and this is one process: "
-        f"use torchrun with {workload.gpus_per_stage} processes, or leave that out with --skip-communication"
+        f"{workload.name} communicates between {workload.gpus_together} GPUs per stage and this is one process: "
+        f"use torchrun with {workload.gpus_together} processes, or leave that out with --skip-communication"
     )
 
 

@@ -1,7 +1,7 @@
 """What `energyopt profile` is asked for."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from energyopt.profiler.measurement.profile import torch_version
 from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.opening import is_simulated
 from energyopt.profiler.workloads.communication import communicates
-from energyopt.profiler.workloads.interface import Workload
+from energyopt.profiler.workloads.interface import Composite, Kernel, PartitionUse, Workload, WorkloadOp
 from energyopt.schemas.files import compact_json
 
 
@@ -27,6 +27,7 @@ class Request:
     site_lock: LOW:HIGH of the lock that the site had set, `none`, or None to find out whether there may be one.
     allow_partial: a rank whose board cannot be measured or clocked helps the others instead of stopping them.
     skip_communication: leave communication kernels out where there are no peers to communicate with.
+    overlap: measure partitions as a whole too, with their communication beside their compute kernels.
     """
 
     workload: str
@@ -41,6 +42,7 @@ class Request:
     restart: bool = False
     allow_partial: bool = False
     skip_communication: bool = False
+    overlap: bool = False
 
 
 def ignored_settings(request: Request, workload: Workload, *, alone: bool) -> tuple[tuple[str, str], ...]:
@@ -64,7 +66,7 @@ def ignored_settings(request: Request, workload: Workload, *, alone: bool) -> tu
             request.skip_communication and not communicates(workload),
             "nothing communicates",
         ),
-        ("--comm-sms", bool(asked("comm_sms")) and not workload.variants, "nothing communicates"),
+        ("--comm-sms", bool(asked("comm_sms")) and not communicates(workload), "nothing communicates"),
         (
             "--sequence-parallel",
             bool(asked("sequence_parallel")) and workload.settings.get("tp") == 1,
@@ -86,17 +88,33 @@ def digest_of(workload: Workload, settings: Settings, board: Identity, kernels_o
         "torch": torch_version(),
         "tool": __version__,
     }
+    if workload.composites:
+        found["composites"] = [_composite(one) for one in workload.composites]
+        found["split"] = [[op.nanobatches, _uses(op.split)] for op in workload.ops]
     return hashlib.sha256(compact_json(found).encode()).hexdigest()
 
 
-def _op(op: Any) -> list[Any]:
-    uses = [
+def _op(op: WorkloadOp) -> list[Any]:
+    return [op.stage, op.chunk, op.kind, _uses(op.partitions)]
+
+
+def _uses(uses: Iterable[PartitionUse]) -> list[Any]:
+    return [
         [use.partition.name, use.count, [[one.kernel.name, one.count] for one in use.partition.kernels]]
-        for use in op.partitions
+        for use in uses
     ]
-    return [op.stage, op.chunk, op.kind, uses]
 
 
-def _kernel(kernel: Any) -> list[Any]:
+def _composite(composite: Composite) -> list[Any]:
+    """What a partition runs as a whole, and as which configuration of what it counts."""
+    overlap = composite.kernel.overlap
+    assert overlap is not None
+    compute = [[*_kernel(use.kernel), use.kernel.matrix, use.count] for use in overlap.compute]
+    communication = None if overlap.communication is None else _kernel(overlap.communication)
+    where = [composite.kernel.name, composite.kind, composite.partition, composite.nanobatches]
+    return [*where, asdict(composite.config), compute, communication, overlap.launch]
+
+
+def _kernel(kernel: Kernel) -> list[Any]:
     communication = None if kernel.communication is None else asdict(kernel.communication)
     return [kernel.name, kernel.flops, kernel.memory_bytes, kernel.dtype, kernel.launches, communication]

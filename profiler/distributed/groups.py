@@ -47,8 +47,11 @@ class ProcessGroups:
 
 
 def members_of(name: str, ranks: int, size: int, gpus_per_stage: int) -> list[tuple[int, ...]]:
-    """The ranks of every group of this name: neighbours for tensor parallelism, strided for context parallelism."""
-    stride = 1 if name == "tensor" else gpus_per_stage // ranks
+    """The ranks of every group of this name: neighbours for tensor parallelism, strided for the other two.
+
+    Ranks of a context group are a tensor degree apart, those of a data group as far as a replica's stage has GPUs.
+    """
+    stride = {"tensor": 1, "data": gpus_per_stage}.get(name, gpus_per_stage // ranks)
     span = stride * ranks
     return [
         tuple(range(first + offset, first + offset + span, stride))

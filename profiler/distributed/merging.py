@@ -114,6 +114,7 @@ def _key(row: ProfileRow) -> tuple[Hashable, ...]:
         row.execution,
         row.comm_launch,
         row.comm_sms,
+        row.nanobatches,
         row.sm_clock_mhz,
     )
 

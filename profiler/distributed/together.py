@@ -1,7 +1,6 @@
 """A profile by several ranks: each measures its own board and writes a shard, and rank 0 joins them."""
 
 import base64
-import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -11,6 +10,7 @@ from energyopt.applier.devices.interface import Device
 from energyopt.profiler.benches.blind import BlindDevice
 from energyopt.profiler.benches.interface import Bench
 from energyopt.profiler.clocks import CURRENT
+from energyopt.profiler.distributed.boards import check_alike, check_distinct, fewest_sms
 from energyopt.profiler.distributed.groups import ProcessGroups
 from energyopt.profiler.distributed.launch import Launch
 from energyopt.profiler.distributed.placement import Placement, part_of, place
@@ -36,6 +36,7 @@ from energyopt.profiler.profiling import (
     open_partial,
     profile_or_discard,
     settings_for,
+    suited,
 )
 from energyopt.profiler.request import Request
 from energyopt.profiler.workloads.communication import communicates
@@ -59,7 +60,12 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
             team, peers = _teams(launch, workload, placement)
         simulated = _simulated(request, launch)
         board, able = _board(request, launch, team, simulated, heard)
-        with closing(board), closing(simulated or _bench(request, workload, launch, board)) as bench:
+        with ExitStack() as stack:
+            stack.enter_context(closing(board))
+            workload = suited(
+                request, workload, board, fewest_sms(request, launch, team, board if able else None)
+            )
+            bench = stack.enter_context(closing(simulated or _bench(request, workload, launch, board)))
             settings = _common_settings(request, board, team, heard)
             own = job_for(request, bench, part_of(workload, placement.stage), settings, heard)
             job = replace(own, team=team, peers=peers, able=able, allow_partial=request.allow_partial)
@@ -103,8 +109,8 @@ def _teams(launch: Launch, workload: Workload, placement: Placement) -> tuple[To
 
     everyone = TorchTeam(tuple(range(launch.size)), dist.group.WORLD)
     mine = None
-    for first in range(0, launch.size, workload.gpus_per_stage):
-        members = tuple(range(first, first + workload.gpus_per_stage))
+    for first in range(0, launch.size, workload.gpus_together):
+        members = tuple(range(first, first + workload.gpus_together))
         group = dist.new_group(list(members), backend="gloo")
         if members == placement.peers:
             mine = group
@@ -121,19 +127,8 @@ def _board(
     """
     board, problem = (simulated.device, None) if simulated else _try_board(request, launch, voice)
     agree_to_go_on(team, problem, allow_partial=request.allow_partial)
-    _check_distinct(team, board, able=problem is None)
+    check_distinct(team, board, able=problem is None)
     return board, problem is None
-
-
-def _check_distinct(team: TorchTeam, board: Device, *, able: bool) -> None:
-    """Two ranks on one board would each count all of its energy."""
-    ranks: dict[tuple[str, str], int] = {}
-    for rank, found in enumerate(team.gather([platform.node(), board.identity.uuid] if able else None)):
-        if found is not None and (earlier := ranks.setdefault(tuple(found), rank)) != rank:
-            raise AgreedError(
-                f"rank {earlier} and rank {rank} were given the same GPU, {found[1]} on {found[0]}: start one "
-                "process per GPU"
-            )
 
 
 def _simulated(request: Request, launch: Launch) -> Bench | None:
@@ -178,28 +173,13 @@ def _bench(request: Request, workload: Workload, launch: Launch, board: Device) 
 def _common_settings(request: Request, board: Device, team: TorchTeam, voice: Voice) -> Settings:
     """Settings with the clocks of a rank that has any; boards whose clocks differ are no peers."""
     settings = None if isinstance(board, BlindDevice) else settings_for(request, board, voice)
-    _check_alike(team, board, able=settings is not None)
+    check_alike(team, board, able=settings is not None)
     lists = [
         one for one in team.gather(None if settings is None else list(settings.clocks_mhz)) if one is not None
     ]
     if any(one != lists[0] for one in lists):
         raise AgreedError("the ranks' boards support different clocks; name common ones with --clocks")
     return replace(request.settings, clocks_mhz=tuple(lists[0]))
-
-
-def _check_alike(team: TorchTeam, board: Device, *, able: bool) -> None:
-    """Boards whose profiles could not be joined are found before hours of measuring."""
-    known = board.identity
-    mine = (
-        [known.name, known.kind, known.scope, known.power_limit_w, known.memory_clock_mhz] if able else None
-    )
-    found = [(rank, one) for rank, one in enumerate(team.gather(mine)) if one is not None]
-    for rank, one in found:
-        if one != found[0][1]:
-            raise AgreedError(
-                f"rank {rank} has another board than rank {found[0][0]} (name, kind, scope, power limit, memory "
-                f"clock): {one}, not {found[0][1]}"
-            )
 
 
 def _measure(job: Job, request: Request, rank: int) -> Profile | None:

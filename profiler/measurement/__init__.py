@@ -14,6 +14,7 @@ __all__ = [
     "profile",
     "records",
     "resting",
+    "row_maker",
     "run",
     "samples",
     "settings",

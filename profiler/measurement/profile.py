@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 
 from energyopt.profiler.measurement.compose import gaps_of, rows_of
 from energyopt.profiler.measurement.job import Job, Measured
+from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.errors import MeasurementError
+from energyopt.schemas.ops import OpKey
+from energyopt.schemas.partition_order import PartitionOrder
 from energyopt.schemas.profile import Level, Profile
 from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata, Scope
 
@@ -47,10 +50,22 @@ def _metadata(job: Job, measured: Measured, gaps: int) -> ProfileMetadata:
         gpus_per_stage=job.workload.gpus_per_stage,
         workload=dict(job.workload.settings),
         measurement=_measurement(job, measured) | {"kernels_without_number": gaps},
+        partition_order=_partition_order(job.workload),
         source=job.workload.name,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node() or None,
     )
+
+
+def _partition_order(workload: Workload) -> PartitionOrder:
+    """In which order the partitions of each op run, whole or cut, for ops that have several."""
+    orders = {
+        OpKey(op.stage, op.chunk, op.kind): tuple(
+            dict.fromkeys(use.partition.name for use in (*op.partitions, *op.split))
+        )
+        for op in workload.ops
+    }
+    return {key: names for key, names in orders.items() if len(names) > 1}
 
 
 def _device_name(job: Job) -> str:

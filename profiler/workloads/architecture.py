@@ -98,13 +98,21 @@ class Architecture:
         return self.hidden_size * (attention + self.up_features + self.intermediate_size)
 
     @property
+    def layer_parameters(self) -> int:
+        """Trainable parameters of one layer: its linear layers, two norms, and those of queries and keys."""
+        qk_norms = 2 * self.head_dim if self.qk_norm else 0
+        return self.layer_matrix_parameters + 2 * self._norm_parameters + qk_norms
+
+    @property
     def parameters(self) -> int:
         """Trainable parameters of the whole model, without biases of linear layers."""
-        per_norm = 2 if self.norm is Norm.LAYER else 1  # a scale, and a shift
-        norms = per_norm * self.hidden_size * (2 * self.num_hidden_layers + 1)
-        qk_norms = 2 * self.head_dim * self.num_hidden_layers if self.qk_norm else 0
         tables = self.vocab_size * (1 if self.tie_word_embeddings else 2)
         if self.position is Position.LEARNED:
             tables += self.max_position_embeddings or 0
-        layers = self.num_hidden_layers * self.layer_matrix_parameters
-        return layers + norms + qk_norms + tables * self.hidden_size
+        layers = self.num_hidden_layers * self.layer_parameters
+        return layers + self._norm_parameters + tables * self.hidden_size
+
+    @property
+    def _norm_parameters(self) -> int:
+        """Of one norm over the hidden width: a scale, and of some a shift."""
+        return self.hidden_size * (2 if self.norm is Norm.LAYER else 1)

@@ -1,9 +1,11 @@
 """Whether a workload that somebody else's code built can be measured at all."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from energyopt.profiler.workloads.interface import Kernel, Workload, WorkloadOp
+from energyopt.profiler.workloads.check_overlap import overlap_problems
+from energyopt.profiler.workloads.composites import only_cut
+from energyopt.profiler.workloads.interface import Kernel, PartitionUse, Workload, WorkloadOp
 from energyopt.profiler.workloads.job import counted
 from energyopt.schemas.errors import WorkloadError
 from energyopt.schemas.ops import OpKind
@@ -13,7 +15,7 @@ def check_workload(spec: str, workload: Workload) -> Workload:
     """The workload itself.
 
     Raises:
-        WorkloadError: it has no ops, an op or a kernel is impossible, or one name means two kernels.
+        WorkloadError: it has no ops, an op, a kernel or an overlap is impossible, or one name means two kernels.
     """
     problem = next(_problems(workload), None)
     if problem is not None:
@@ -24,14 +26,21 @@ def check_workload(spec: str, workload: Workload) -> Workload:
 def _problems(workload: Workload) -> Iterator[str]:
     if not workload.ops:
         yield "the workload has no ops; give at least a forward"
-    known: dict[str, Kernel] = {}
+    whole: dict[str, Kernel] = {}
+    cut: dict[str, Kernel] = {}  # the same names on less work
     for op in workload.ops:
         yield from _op_problems(op, workload)
-        for use in op.partitions:
-            for one in use.partition.kernels:
-                yield from _kernel_problems(one.kernel, known.setdefault(one.kernel.name, one.kernel))
-                if one.count < 1 or use.count < 1:
-                    yield f"{op.kind} runs {one.kernel.name} {one.count} x {use.count} times; counts start at 1"
+        yield from _use_problems(op, op.partitions, whole)
+        yield from _use_problems(op, only_cut(op), cut)
+    yield from overlap_problems(workload)
+
+
+def _use_problems(op: WorkloadOp, uses: Sequence[PartitionUse], known: dict[str, Kernel]) -> Iterator[str]:
+    for use in uses:
+        for one in use.partition.kernels:
+            yield from _kernel_problems(one.kernel, known.setdefault(one.kernel.name, one.kernel))
+            if one.count < 1 or use.count < 1:
+                yield f"{op.kind} runs {one.kernel.name} {one.count} x {use.count} times; counts start at 1"
 
 
 def _op_problems(op: WorkloadOp, workload: Workload) -> Iterator[str]:

@@ -16,12 +16,14 @@ def without_communication(workload: Workload) -> Workload:
         workload,
         ops=tuple(_silent_op(op) for op in workload.ops),
         variants=(),
+        composites=(),
         settings=dict(workload.settings) | {"communication": "left out"},
     )
 
 
 def _silent_op(op: WorkloadOp) -> WorkloadOp:
-    return replace(op, partitions=tuple(filter(None, map(_silent_partition, op.partitions))))
+    """The op as a whole: where nothing communicates, there is nothing to cut it for."""
+    return replace(op, partitions=tuple(filter(None, map(_silent_partition, op.partitions))), split=())
 
 
 def _silent_partition(use: PartitionUse) -> PartitionUse | None:

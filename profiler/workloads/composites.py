@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from energyopt.profiler.workloads.interface import (
@@ -15,6 +16,7 @@ from energyopt.profiler.workloads.interface import (
     WorkloadOp,
 )
 from energyopt.profiler.workloads.layers.communication import with_sms
+from energyopt.profiler.workloads.overlapping import prepare_overlap
 from energyopt.schemas.errors import WorkloadError
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.partitions import PLAIN, Execution, PartitionConfig
@@ -73,6 +75,7 @@ def composite(
         launches=sum(one.launches * count for one, count in parts),
         dtype=parts[0][0].dtype,
         communication=None if overlap.communication is None else overlap.communication.communication,
+        prepare=prepare_overlap(overlap),
         overlap=overlap,
     )
     return Composite(
@@ -87,6 +90,8 @@ def with_composites(workload: Workload) -> Workload:
     for op in workload.ops:
         for use, nanobatches in overlappable(op):
             for config in configurations(use.partition):
+                if nanobatches == 1 and config.is_plain:
+                    continue  # what runs today: the sum of its kernels, each of which is measured anyway
                 one = composite(op.kind, use.partition, nanobatches, config)
                 assert one.kernel.overlap is not None
                 kernel = kernels.setdefault(one.kernel.overlap, one.kernel)  # the same work is measured once
@@ -96,6 +101,33 @@ def with_composites(workload: Workload) -> Workload:
     return replace(workload, composites=tuple(found.values()))
 
 
+def with_sm_counts(workload: Workload, counts: tuple[int, ...]) -> Workload:
+    """The workload with these SM counts to choose from in every partition that overlaps and names none."""
+
+    def chosen(uses: tuple[PartitionUse, ...]) -> tuple[PartitionUse, ...]:
+        return tuple(
+            replace(use, partition=replace(use.partition, comm_sms=counts))
+            if use.partition.launch_points and not use.partition.comm_sms
+            else use
+            for use in uses
+        )
+
+    ops = tuple(replace(op, partitions=chosen(op.partitions), split=chosen(op.split)) for op in workload.ops)
+    return replace(workload, ops=ops)
+
+
+def composites_of(
+    op: WorkloadOp, composites: Iterable[Composite]
+) -> tuple[tuple[PartitionUse, Composite], ...]:
+    """The composites that are those of an op's partitions, each with the use that it stands for."""
+    uses = {(use.partition.name, nanobatches): use for use, nanobatches in overlappable(op)}
+    return tuple(
+        (uses[one.partition, one.nanobatches], one)
+        for one in composites
+        if one.kind is op.kind and (one.partition, one.nanobatches) in uses
+    )
+
+
 def overlappable(op: WorkloadOp) -> tuple[tuple[PartitionUse, int | None], ...]:
     """The partitions of an op that are measured as a whole, each with the parts that the microbatch is cut into.
 
@@ -103,9 +135,14 @@ def overlappable(op: WorkloadOp) -> tuple[tuple[PartitionUse, int | None], ...]:
     whole form that have launch points.
     """
     if op.split:
-        whole = {use.partition for use in op.partitions}
-        return tuple((use, op.nanobatches) for use in op.split if use.partition not in whole)
+        return tuple((use, op.nanobatches) for use in only_cut(op))
     return tuple((use, 1) for use in op.partitions if use.partition.launch_points)
+
+
+def only_cut(op: WorkloadOp) -> tuple[PartitionUse, ...]:
+    """The partitions of an op's cut form that are not also in its whole form."""
+    whole = {use.partition for use in op.partitions}
+    return tuple(use for use in op.split if use.partition not in whole)
 
 
 def _overlap(partition: Partition, config: PartitionConfig) -> Overlap:

@@ -163,7 +163,8 @@ class Workload:
     """Everything that one profile measures.
 
     settings: provenance for the profile's metadata: model, tp, cp, microbatch_size, sequence_length, dtype, ...
-    gpus_per_stage: GPUs that share one stage (tensor times context degree).
+    gpus_per_stage: GPUs of one replica that share one stage (tensor times context degree).
+    replicas: copies of the stage that run collectives together (data degree), where kernels of group `data` do.
     variants: communication kernels at other SM counts, measured besides; named like tensor_all_reduce@8sms.
     composites: partitions in the configurations that are measured as a whole, besides.
     """
@@ -173,9 +174,15 @@ class Workload:
     stages: int
     chunks: int = 1
     gpus_per_stage: int = 1
+    replicas: int = 1
     settings: Mapping[str, str | int | float] = field(default_factory=dict)
     variants: tuple[Kernel, ...] = ()
     composites: tuple[Composite, ...] = ()
+
+    @property
+    def gpus_together(self) -> int:
+        """GPUs that run collectives together, and so measure together."""
+        return self.gpus_per_stage * self.replicas
 
     def kernels(self) -> tuple[Kernel, ...]:
         """Every distinct kernel once, in order of first use, then the variants and the composites."""

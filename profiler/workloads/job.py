@@ -34,7 +34,10 @@ class JobShape:
     split_backward: backward ops come as `backward_input` and `backward_weight`, as zero-bubble schedules need.
     sequence_parallel: norms and residuals work on a share of the tokens, and all-reduces become all-gathers and
         reduce-scatters; None switches it on with tensor parallelism.
-    comm_sms: SM counts that communication kernels are measured at besides the library's own choice.
+    data_parallel: replicas over which weights are sharded: gathered layer by layer in each forward and again in
+        each backward, with gradients reduced and scattered layer by layer. Not together with the other two degrees.
+    comm_sms: SM counts that communication kernels are measured at besides the library's own choice, alone or
+        beside compute kernels.
     """
 
     stages: int = 1
@@ -44,6 +47,7 @@ class JobShape:
     sequence_length: int = 2048
     tensor_parallel: int = 1
     context_parallel: int = 1
+    data_parallel: int = 1
     dtype: str = "bfloat16"
     recompute: Recompute = Recompute.NONE
     attention: AttentionKind = AttentionKind.FUSED
@@ -60,6 +64,22 @@ class JobShape:
         if any(count < 1 for count in self.comm_sms) or len(set(self.comm_sms)) < len(self.comm_sms):
             shown = ", ".join(map(str, self.comm_sms))
             raise WorkloadError(f"comm_sms must be distinct counts of at least 1, not {shown}")
+        if self.data_parallel > 1 and self.gpus_per_stage > 1:
+            raise WorkloadError(
+                f"data_parallel {self.data_parallel} cannot be measured together with tensor_parallel "
+                f"{self.tensor_parallel} and context_parallel {self.context_parallel}, for a partition has one "
+                "communication kernel: leave it at 1 to measure a replica whose weights are not sharded"
+            )
+
+    @property
+    def gpus_per_stage(self) -> int:
+        """GPUs of one replica that share a stage."""
+        return self.tensor_parallel * self.context_parallel
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether one half of a microbatch has communication to run beside the other half's compute kernels."""
+        return self.gpus_per_stage > 1 and self.microbatch_size % NANOBATCHES == 0
 
     @property
     def shards_sequence(self) -> bool:
@@ -72,7 +92,18 @@ class JobShape:
         return DTYPE_BYTES[self.dtype]
 
 
-COUNTS = ("stages", "chunks", "microbatch_size", "sequence_length", "tensor_parallel", "context_parallel")
+NANOBATCHES = 2
+"""Parts that a microbatch is cut into: while one computes, the other communicates."""
+
+COUNTS = (
+    "stages",
+    "chunks",
+    "microbatch_size",
+    "sequence_length",
+    "tensor_parallel",
+    "context_parallel",
+    "data_parallel",
+)
 _NAMES = tuple(field.name for field in fields(JobShape))
 
 

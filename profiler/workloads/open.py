@@ -37,7 +37,7 @@ def load_workload(spec: str, settings: Mapping[str, Any]) -> Workload:
         return _from_file(_config_in(Path(spec)), settings)
     if Path(spec).suffix in {".toml", ".json"}:
         return _from_file(Path(spec), settings)
-    if _FUNCTION.fullmatch(spec):
+    if names_function(spec):
         return _from_function(spec, settings)
     close = difflib.get_close_matches(spec, PRESETS, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}? " if close else ""
@@ -45,6 +45,11 @@ def load_workload(spec: str, settings: Mapping[str, Any]) -> Workload:
         f"unknown workload {spec!r}: {hint}presets are {', '.join(PRESETS)}; "
         "otherwise give a .toml or .json file, a folder with a config.json, or module:function"
     )
+
+
+def names_function(spec: str) -> bool:
+    """Whether a workload's name means a user's function: neither a file, a folder nor a preset looks like one."""
+    return _FUNCTION.fullmatch(spec) is not None and not os.path.isdir(spec)  # noqa: PTH112
 
 
 def _config_in(folder: Path) -> Path:
@@ -58,8 +63,7 @@ def _config_in(folder: Path) -> Path:
 
 def _from_file(path: Path, settings: Mapping[str, Any]) -> Workload:
     architecture, job = read_config_file(path)
-    given = {name: value for name, value in settings.items() if value is not None}
-    merged = job | given
+    merged = job | _given(settings)
     if "sequence_length" not in merged:
         _check_default_length(architecture)
     return transformer_workload(architecture, job_shape(merged))
@@ -76,9 +80,12 @@ def _check_default_length(architecture: Architecture) -> None:
 
 
 def _from_function(spec: str, settings: Mapping[str, Any]) -> Workload:
-    given = sorted(name for name, value in settings.items() if value is not None)
-    if given:
+    if given := sorted(_given(settings)):
         raise WorkloadError(
             f"{', '.join(given)} cannot be set for {spec}: the function decides; leave it out"
         )
     return user_workload(spec)
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}

@@ -91,7 +91,8 @@ def test_the_set_of_options() -> None:
     code = r"""
 import re, io, contextlib
 from energyopt.cli.main import main
-commands = ("doctor", "profile", "merge", "import lowtime", "import zeus", "plan", "apply")
+commands = ("doctor", "profile", "merge", "import lowtime", "import zeus")
+commands += ("import kareus", "import kareus-plan", "plan", "apply")
 commands += ("verify", "calibrate", "diff", "show")
 for words in (one.split() for one in commands):
     text = io.StringIO()
@@ -103,14 +104,17 @@ for words in (one.split() for one in commands):
     assert done.stdout.splitlines() == [
         "doctor --device --help --json --restore",
         "profile --allow-partial --attention --budget --chunks --clocks --comm-sms --context-parallel "
-        "--cool-down-s --device --dtype --early-stop --energy-source --help --json --kernels-on "
-        "--layers-per-stage --microbatch-size --output --power-limit-w --recompute --restart --seed "
+        "--cool-down-s --data-parallel --device --dtype --early-stop --energy-source --help --json --kernels-on "
+        "--layers-per-stage --microbatch-size --output --overlap --power-limit-w --recompute --restart --seed "
         "--sequence-length --sequence-parallel --site-lock-mhz --skip-communication --soak-s --split-backward "
         "--stages --tensor-parallel --warm-up-s --window-s --windows",
         "merge --help --output",
         "import lowtime --allow-incomplete --energy-unit --gpu --help --json --output --power-limit-w "
         "--time-unit --wait-power-w --workload",
         "import zeus --gpu --help --output",
+        "import kareus --allow-incomplete --block --gpu --help --json --keep-first --layers-per-stage --output "
+        "--power-limit-w --recompute --wait-power-w --window-end --workload",
+        "import kareus-plan --context-parallel --gpu --help --output --tensor-parallel",
         "plan --chunks --context-parallel --data-parallel --effort --fixed-time-s --help --json --max-switches "
         "--microbatches --min-dwell-s --output --p2p-time-s --pipeline --points --schedule --stages "
         "--switch-tradeoff --tensor-parallel",

@@ -37,6 +37,19 @@ def step():
     return Workload(name="mine", ops=(op,), stages=1)
 """
 
+TALKING_RANKS = """
+from energyopt.profiler.workloads.interface import *
+from energyopt.profiler.workloads.layers.communication import communication_kernel
+
+def step():
+    product = Kernel(name="product", flops=1e12, memory_bytes=1e8, matrix=True)
+    talk = Communication(collective=Collective.ALL_REDUCE, message_bytes=1e6, group="data", ranks=2)
+    kernels = (KernelUse(kernel=product), KernelUse(kernel=communication_kernel("sum", talk, "float32")))
+    use = PartitionUse(partition=Partition(name="all", kernels=kernels))
+    op = WorkloadOp(stage=0, chunk=0, kind="forward", partitions=(use,))
+    return Workload(name="mine", ops=(op,), stages=1, replicas=2)
+"""
+
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,17 +204,70 @@ def test_gpus_that_share_a_stage(
     assert title.endswith("8 GPUs: points")
 
 
+def _ways(profile: Profile) -> set[tuple[Any, ...]]:
+    """How the partitions were run: whole or cut, and how the communication was."""
+    return {
+        (row.nanobatches, row.execution, row.comm_launch is None, row.comm_sms)
+        for row in profile.rows
+        if row.level is Level.PARTITION
+    }
+
+
+def test_overlap_adds_rows_and_changes_none(profiled: Callable[..., Profile]) -> None:
+    """Times of kernels are a board's, which one that does more is otherwise warmed; that they are the same rows."""
+    job = ("--tensor-parallel", 2, "--microbatch-size", 2)
+    plain, more = profiled(*job), profiled(*job, "--overlap", "--comm-sms", "8,16")
+
+    def places(profile: Profile, *, cut: bool) -> list[tuple[Any, ...]]:
+        return [
+            (row.level, row.stage, row.op, row.partition, row.kernel, row.count, row.sm_clock_mhz)
+            for row in profile.rows
+            if (row.nanobatches == 2) is cut
+        ]
+
+    assert places(plain, cut=False) == places(more, cut=False)
+    assert places(plain, cut=True) == []
+    assert {row.nanobatches for row in plain.rows} == {None}
+    assert _ways(plain) == {(None, "sequential", True, None)}
+    assert _ways(more) == {
+        *((nanobatches, "sequential", True, None) for nanobatches in (None, 1, 2)),
+        *((2, "overlapped", False, sms) for sms in (None, 8, 16)),
+    }
+    assert {
+        row.partition for row in more.rows if row.level is Level.PARTITION and row.nanobatches is None
+    } == {
+        "embedding",
+        "head_dgrad",
+        "head_wgrad",
+        "head",
+    }
+    assert all(row.invalid is None for row in more.rows)
+
+
+def test_sharded_weights_need_no_cut_and_take_the_usual_sm_counts(profiled: Callable[..., Profile]) -> None:
+    profile = profiled("--data-parallel", 4, "--overlap", clocks="1410")
+    counts = {None, *range(3, 31, 3)}
+    assert _ways(profile) == {
+        *((nanobatches, "sequential", True, None) for nanobatches in (None, 1)),
+        *((1, "overlapped", False, sms) for sms in counts),
+    }
+    assert profile.metadata.workload["dp"] == 4
+    assert profile.metadata.gpus_per_stage == 1
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with workloads of a user's own."""
     (tmp_path / "own_loop.py").write_text(LOOP)
+    (tmp_path / "talking_loop.py").write_text(TALKING_RANKS)
     (tmp_path / "tiny.toml").write_text(
         "hidden_size = 64\nnum_hidden_layers = 2\nnum_attention_heads = 2\nintermediate_size = 128\n"
         "vocab_size = 128\n[job]\nstages = 2\nsequence_length = 64\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "own_loop", raising=False)
+    for name in ("own_loop", "talking_loop"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
 
@@ -250,6 +316,16 @@ WRONG = {
     "tiny.toml --layers-per-stage 2": "has 1 numbers; stages x chunks are 2",
     "tiny.toml --tensor-parallel 3": "num_attention_heads 2 is not divisible by tensor_parallel 3",
     "tiny.toml --stages 9": "2 layers cannot fill 9 stages",
+    "tiny.toml --data-parallel 2 --tensor-parallel 2": "leave it at 1 to measure a replica",
+    "tiny.toml --data-parallel 0": "--data-parallel",
+    "tiny.toml --overlap": "nothing in tiny communicates, so --overlap has nothing to overlap",
+    "tiny.toml --overlap --tensor-parallel 2": "this one has 1 sequence: give an even --microbatch-size",
+    "tiny.toml --overlap --data-parallel 2 --skip-communication": "give one of the two",
+    "tiny.toml --tensor-parallel 2 --comm-sms 8,109": "run on 109 SMs: NVIDIA A100-SXM4-80GB (simulated) has 108",
+    "tiny.toml --overlap --data-parallel 2 --comm-sms 100:120:4": "cannot run on 120 SMs",
+    "tiny.toml --tensor-parallel 2 --comm-sms 9:3:3": "--comm-sms 9:3:3 is empty",
+    "tiny.toml --tensor-parallel 2 --comm-sms 3:9": "--comm-sms '3:9' is no list",
+    "talking_loop:step --overlap": "no partition of mine says where its communication may be launched",
 }
 
 
@@ -257,7 +333,7 @@ WRONG = {
 def test_wrong_inputs(own: Path, energyopt: Energyopt, capfd: pytest.CaptureFixture[str], words: str) -> None:
     """One clear line, exit code 2, and the folder as it was."""
     before = {path: path.read_bytes() for path in own.iterdir()}
-    usual = () if "-o" in words else ("-o", "p.parquet")
+    usual = () if "-o" in words.split() else ("-o", "p.parquet")
     device = () if "--device" in words else ("--device", A100)
     assert energyopt("profile", *words.split(), *device, *usual) == 2
     out, err = capfd.readouterr()

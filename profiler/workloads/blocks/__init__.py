@@ -1,3 +1,3 @@
 """The blocks of a transformer, cut into partitions: embedding, attention, MLP and output head."""
 
-__all__ = ["attention", "embedding", "head", "mlp", "model", "segments"]
+__all__ = ["attention", "embedding", "head", "layer", "mlp", "model", "segments"]

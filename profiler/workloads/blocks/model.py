@@ -1,10 +1,11 @@
 """What every block is made from: the architecture, the job, the sizes on one GPU, and the collectives."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from energyopt.profiler.workloads.architecture import Architecture
 from energyopt.profiler.workloads.interface import Collective, Communication, Kernel
-from energyopt.profiler.workloads.job import JobShape
+from energyopt.profiler.workloads.job import NANOBATCHES, JobShape
 from energyopt.profiler.workloads.layers.communication import communication_kernel
 from energyopt.profiler.workloads.layers.sizes import Sizes, local_sizes
 
@@ -16,6 +17,11 @@ class Model:
     architecture: Architecture
     shape: JobShape
     sizes: Sizes
+
+    def cut(self) -> "Model":
+        """The same on one of the parts of a microbatch that is cut."""
+        part = replace(self.shape, microbatch_size=self.shape.microbatch_size // NANOBATCHES)
+        return model_of(self.architecture, part)
 
     @property
     def enter(self) -> Kernel | None:
@@ -40,6 +46,16 @@ class Model:
         """What adds up the gradients of keys and values and hands each rank its own."""
         return self._context(Collective.REDUCE_SCATTER)
 
+    @property
+    def gather_weights(self) -> Kernel | None:
+        """What collects a layer's weights from all replicas."""
+        return self._data(Collective.ALL_GATHER)
+
+    @property
+    def scatter_gradients(self) -> Kernel | None:
+        """What adds up the gradients of a layer's weights and hands each replica its own share."""
+        return self._data(Collective.REDUCE_SCATTER)
+
     def _tensor(self, collective: Collective) -> Kernel:
         """A collective over the activations of a microbatch."""
         message_bytes = self.sizes.tokens * self.sizes.hidden * self.sizes.element_bytes
@@ -51,6 +67,14 @@ class Model:
         width = 2 * self.sizes.kv_heads * self.sizes.head_dim
         message_bytes = self.sizes.batch * self.sizes.keys * width * self.sizes.element_bytes
         return self._kernel(collective, "context", self.shape.context_parallel, message_bytes)
+
+    def _data(self, collective: Collective) -> Kernel | None:
+        """A collective over a layer's parameters, padded to equal shares, in the type of the weights."""
+        replicas = self.shape.data_parallel
+        if replicas == 1:
+            return None
+        share = math.ceil(self.architecture.layer_parameters / replicas)
+        return self._kernel(collective, "data", replicas, share * replicas * self.shape.element_bytes)
 
     def _kernel(self, collective: Collective, group: str, ranks: int, message_bytes: int) -> Kernel:
         communication = Communication(

@@ -17,6 +17,7 @@ def test_groups_are_megatrons(tensor: int, context: int, data: int, stages: int)
     found: dict[str, dict[tuple[int, ...], list[int]]] = {
         "tensor": defaultdict(list),
         "context": defaultdict(list),
+        "data": defaultdict(list),
     }
     for p in range(stages):
         for d in range(data):
@@ -25,8 +26,9 @@ def test_groups_are_megatrons(tensor: int, context: int, data: int, stages: int)
                     rank = t + tensor * (c + context * (d + data * p))
                     found["tensor"][c, d, p].append(rank)
                     found["context"][t, d, p].append(rank)
+                    found["data"][t, c, p].append(rank)
     size = tensor * context * data * stages
-    for name, ranks in (("tensor", tensor), ("context", context)):
+    for name, ranks in (("tensor", tensor), ("context", context), ("data", data)):
         groups = members_of(name, ranks, size, tensor * context)
         assert sorted(groups) == sorted(tuple(one) for one in found[name].values())
 

@@ -62,6 +62,24 @@ def test_the_slowest_rank_and_the_others_wait() -> None:
     assert merged.warnings == ()
 
 
+def test_rows_of_a_cut_microbatch_are_others_than_those_of_a_whole_one() -> None:
+    def rows(rank: int) -> list[ProfileRow]:
+        return [
+            _row(
+                rank,
+                level=Level.PARTITION,
+                partition="p",
+                execution="sequential",
+                nanobatches=parts,
+                time_s=time_s,
+            )
+            for parts, time_s in ((1, 2.0 + rank), (2, 1.0 + rank), (None, 4.0))
+        ]
+
+    merged = merge([_shard(rank, *rows(rank)) for rank in (0, 1)], NAMES)
+    assert {(row.nanobatches, row.time_s) for row in merged.profile.rows} == {(1, 3.0), (2, 2.0), (None, 4.0)}
+
+
 def test_what_is_said_of_the_whole() -> None:
     metadata = merge([_shard(0), _shard(1)], NAMES).profile.metadata
     assert (metadata.wait_power_w, metadata.idle_power_w) == (80.0, 55.0)

@@ -57,7 +57,11 @@ def _shards(node: Any, size: int) -> list[Profile]:
 
 
 def _place(row: ProfileRow) -> tuple[object, ...]:
-    return (row.level, row.stage, row.op, row.partition, row.kernel, row.comm_sms, row.sm_clock_mhz)
+    return (row.level, row.stage, row.op, row.partition, row.kernel, *_way(row), row.sm_clock_mhz)
+
+
+def _way(row: ProfileRow) -> tuple[object, ...]:
+    return (row.execution, row.comm_launch, row.comm_sms, row.nanobatches)
 
 
 def _check_merged(merged: Profile, shards: list[Profile]) -> None:
@@ -138,6 +142,27 @@ def test_two_ranks_of_one_stage_under_torchrun(
     _check_waits(log)
     assert not list(node.folder.glob("*.partial"))
     assert f"wrote {node.output}: {len(merged.rows)} rows" in said
+
+
+def test_two_replicas_measure_partitions_as_a_whole_under_torchrun(
+    make_node: MakeNode, torchrun: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    node = make_node()
+    run = torchrun(node, "toys:two_replicas", "--overlap")
+    said = run.communicate(timeout=LIMIT_S)[0]
+    assert run.returncode == 0, said
+    merged, shards = read_profile(node.output), _shards(node, 2)
+    rows = [row for row in merged.rows if row.level is Level.PARTITION]
+    assert {(row.execution, row.comm_launch, row.comm_sms) for row in rows} == {
+        ("sequential", None, None)
+    } | {("overlapped", launch, sms) for launch in ("first", "second") for sms in (None, 4)}
+    assert {(row.partition, row.count, row.nanobatches) for row in rows} == {("layer", 2, 1)}
+    assert all(row.invalid is None and row.samples == 2 for row in merged.rows)
+    assert {_place(row) for row in shards[0].rows} == {_place(row) for row in shards[1].rows}
+    assert merged.metadata.gpus_per_stage == 1
+    for rank, shard in enumerate(shards):
+        _check_board(node, rank, shard)
+    assert node.given_back()
 
 
 def test_a_killed_rank_ends_the_others_and_the_same_command_goes_on(

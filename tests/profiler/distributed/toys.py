@@ -50,6 +50,21 @@ def two_stages() -> Workload:
     return Workload(name="two", ops=tuple(ops), stages=2, settings=SETTINGS)
 
 
+def two_replicas() -> Workload:
+    """Two replicas whose sums can run beside products: twice in a forward, which is one layer run twice."""
+    talk = communication_kernel(
+        "data_all_reduce",
+        Communication(collective=Collective.ALL_REDUCE, message_bytes=4 * 4096.0, group="data", ranks=2),
+        "float32",
+    )
+    kernels = tuple(KernelUse(kernel=one) for one in (_product("first"), talk, _product("second")))
+    layer = Partition(name="layer", kernels=kernels, launch_points=("first", "second"), comm_sms=(4,))
+    op = WorkloadOp(
+        stage=0, chunk=0, kind=OpKind.FORWARD, partitions=(PartitionUse(partition=layer, count=2),)
+    )
+    return Workload(name="replicas", ops=(op,), stages=1, replicas=2, settings=SETTINGS)
+
+
 def _product(name: str) -> Kernel:
     def prepare(place: Any) -> Callable[[], object]:
         matrix = place.torch.randn(SIZE, SIZE)

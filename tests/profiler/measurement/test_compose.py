@@ -6,6 +6,7 @@ from energyopt.applier.devices.interface import Throttle
 from energyopt.profiler.measurement.compose import gaps_of, op_parts, rows_of
 from energyopt.profiler.measurement.statistics import DRIFT, NORMAL_QUANTILE
 from energyopt.profiler.measurement.window import Window
+from energyopt.profiler.workloads.composites import composite, with_composites
 from energyopt.profiler.workloads.interface import (
     Collective,
     Communication,
@@ -18,6 +19,7 @@ from energyopt.profiler.workloads.interface import (
 )
 from energyopt.schemas.intervals import half_width
 from energyopt.schemas.ops import OpKind
+from energyopt.schemas.partitions import PLAIN, Execution, PartitionConfig
 from energyopt.schemas.profile import EnergySource, Level, ProfileRow
 
 CLOCK = 1200
@@ -250,3 +252,126 @@ def test_rows_of_a_rank_carry_its_number(
 ) -> None:
     rows = rows_of(two_partitions, windows, (CLOCK,), EnergySource.POWER_INTEGRAL, 3)
     assert {(row.rank, row.energy_source) for row in rows} == {(3, EnergySource.POWER_INTEGRAL)}
+
+
+HALF = Kernel(name="a", flops=5e8, memory_bytes=5e5)
+OVERLAPPED = PartitionConfig(execution=Execution.OVERLAPPED, comm_launch="a", comm_sms=4)
+
+
+@pytest.fixture
+def cut() -> Workload:
+    """A forward of a layer x 3 and an extra, whole or its layer cut in two x 6; a backward of the same layer."""
+    talk = all_reduce("all_reduce", None)
+    whole = Partition(name="p", kernels=(KernelUse(kernel=A), KernelUse(kernel=talk)))
+    half = Partition(
+        name="p",
+        kernels=(KernelUse(kernel=HALF), KernelUse(kernel=talk)),
+        launch_points=("a",),
+        comm_sms=(4,),
+    )
+    extra = PartitionUse(partition=Partition(name="extra", kernels=(KernelUse(kernel=C),)))
+    ops = tuple(
+        WorkloadOp(
+            stage=0,
+            chunk=0,
+            kind=kind,
+            partitions=(PartitionUse(partition=whole, count=3), *extras),
+            split=(PartitionUse(partition=half, count=6), *extras),
+        )
+        for kind, extras in ((OpKind.FORWARD, (extra,)), (OpKind.BACKWARD, ()))
+    )
+    return Workload(name="cut", ops=ops, stages=1)
+
+
+def _costing(costs: dict[str, float]) -> dict[tuple[str, int], list[Window]]:
+    return {
+        (name, CLOCK): [window(name, number, time_s, 100 * time_s) for number in (0, 1)]
+        for name, time_s in costs.items()
+    }
+
+
+KERNELS_S = {"a": 1.0, "all_reduce": 2.0, "c": 3.0}
+
+
+def _partitions(rows: list[ProfileRow]) -> set[tuple[object, ...]]:
+    return {
+        (
+            row.op,
+            row.partition,
+            row.nanobatches,
+            row.execution,
+            row.comm_launch,
+            row.comm_sms,
+            row.count,
+            row.time_s,
+        )
+        for row in rows
+        if row.level is Level.PARTITION
+    }
+
+
+def test_partitions_as_a_whole_stand_beside_the_sums_of_what_runs_whole(cut: Workload) -> None:
+    """One configuration that is the same work in forward and backward is measured once and is a row of both."""
+    workload = with_composites(cut)
+    shared = {str(one.config): one.kernel.name for one in workload.composites if one.kind is OpKind.FORWARD}
+    costs = KERNELS_S | {shared[str(PLAIN)]: 1.25, shared[str(OVERLAPPED)]: 0.75}
+    rows = rows_at(workload, _costing(costs))
+    assert _partitions(rows) == {
+        ("forward", "extra", None, "sequential", None, None, 1, 3.0),
+        *(
+            row
+            for kind in ("forward", "backward")
+            for row in (
+                (kind, "p", 1, "sequential", None, None, 3, 3.0),
+                (kind, "p", 2, "sequential", None, None, 6, 1.25),
+                (kind, "p", 2, "overlapped", "a", 4, 6, 0.75),
+            )
+        ),
+    }
+    ops = {row.op: (row.time_s, row.nanobatches) for row in rows if row.level is Level.OP}
+    assert ops == {"forward": (3 * 3.0 + 3.0, None), "backward": (3 * 3.0, None)}
+
+
+def test_configurations_that_were_not_tried_are_no_rows_and_no_gaps(cut: Workload) -> None:
+    workload = with_composites(cut)
+    assert (
+        len({one.kernel.name for one in workload.composites}) == 3
+    )  # plain; overlapped on 4 SMs, or as many as usual
+    found = _costing(KERNELS_S)
+    assert not any(row.nanobatches == 2 for row in rows_at(workload, found))
+    assert gaps_of(workload, found, (CLOCK,)) == []
+    name = workload.composites[0].kernel.name
+    found[name, CLOCK] = [window(name, 0, 1.0, None, rejected="no counter")]
+    assert gaps_of(workload, found, (CLOCK,)) == [f"{name} at {CLOCK} MHz: no counter"]
+
+
+def test_without_partitions_as_a_whole_rows_say_nothing_of_parts(cut: Workload) -> None:
+    rows = rows_at(cut, _costing(KERNELS_S))
+    assert {row.nanobatches for row in rows} == {None}
+    assert len([row for row in rows if row.level is Level.PARTITION]) == 3
+
+
+def test_what_overlaps_uncut_is_one_way_with_its_sum() -> None:
+    talk = all_reduce("all_reduce", None)
+    partition = Partition(
+        name="p", kernels=(KernelUse(kernel=A), KernelUse(kernel=talk)), launch_points=("a",), comm_sms=(4,)
+    )
+    other = Partition(name="q", kernels=(KernelUse(kernel=C),))
+    uses = (PartitionUse(partition=partition, count=3), PartitionUse(partition=other))
+    op = WorkloadOp(stage=0, chunk=0, kind=OpKind.FORWARD, partitions=uses)
+    workload = with_composites(Workload(name="w", ops=(op,), stages=1))
+    overlapped = composite(OpKind.FORWARD, partition, 1, OVERLAPPED).kernel.name
+    assert _partitions(rows_at(workload, _costing(KERNELS_S | {overlapped: 2.0}))) == {
+        ("forward", "p", 1, "sequential", None, None, 3, 3.0),
+        ("forward", "p", 1, "overlapped", "a", 4, 3, 2.0),
+        ("forward", "q", None, "sequential", None, None, 1, 3.0),
+    }
+
+
+def test_a_kernel_that_runs_again_in_its_partition_counts_as_often() -> None:
+    uses = (KernelUse(kernel=A), KernelUse(kernel=C), KernelUse(kernel=A, count=2))
+    partition = Partition(name="p", kernels=uses)
+    op = WorkloadOp(stage=0, chunk=0, kind=OpKind.FORWARD, partitions=(PartitionUse(partition=partition),))
+    rows = rows_at(Workload(name="w", ops=(op,), stages=1), _costing(KERNELS_S))
+    assert {row.kernel: row.count for row in rows if row.level is Level.KERNEL} == {"a": 3, "c": 1}
+    assert {row.time_s for row in rows if row.level is not Level.KERNEL} == {3 * 1.0 + 3.0}

@@ -28,7 +28,7 @@ TOML = EXAMPLES / "workload.toml"
 CODE = "own_workload"
 A100_FLOPS_PER_S = 312e12  # dense bfloat16, NVIDIA's data sheet of the A100
 
-Measure = Callable[[str], Profile]
+Measure = Callable[..., Profile]
 
 
 @pytest.fixture
@@ -49,13 +49,14 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measure:
     monkeypatch.chdir(EXAMPLES)
     monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
 
-    def run(workload: str) -> Profile:
+    def run(workload: str, *, overlap: bool = False) -> Profile:
         request = Request(
             workload=workload,
             output=tmp_path / "p.parquet",
             device="sim:a100-sxm4-80gb",
             clocks="1410,1200",
             settings=Settings(clocks_mhz=(), windows=2, early_stop=False),
+            overlap=overlap,
         )
         voice = Voice(progress=lambda *_: None, say=lambda _: None, warn=lambda _: None)
         profile = run_profile(request, voice)
@@ -99,6 +100,27 @@ def test_the_described_kernels_run_too() -> None:
         assert kernel.flops == 2 * 64 * 32 * 32
         assert kernel.prepare is not None
         assert kernel.prepare(place)().shape == (64, 32)  # type: ignore[attr-defined]
+
+
+def test_the_overlapping_workload_is_simulated_in_all_ways(measure: Measure) -> None:
+    """Beside one kernel after the other: two launch points, each with the library's choice of SMs and three others.
+
+    Overlapped, it takes no less than its products alone and no more than one after the other.
+    """
+    profile = measure(f"{CODE}:overlapping", overlap=True)
+    rows = [row for row in profile.rows if row.level is Level.PARTITION and row.sm_clock_mhz == 1410]
+    assert {(row.execution, row.comm_launch, row.comm_sms) for row in rows} == {
+        ("sequential", None, None)
+    } | {
+        ("overlapped", launch, sms)
+        for launch in ("backward.input", "backward.weight")
+        for sms in (None, 4, 8, 16)
+    }
+    assert {(row.count, row.nanobatches) for row in rows} == {(4, 1)}
+    kernels = {row.kernel: row for row in profile.rows if row.kernel and row.sm_clock_mhz == 1410}
+    products_s = sum(row.time_s for name, row in kernels.items() if name != "gradients")
+    best_s = min(row.time_s for row in rows)
+    assert 0.99 * products_s < best_s < 0.99 * (products_s + kernels["gradients"].time_s)
 
 
 def test_the_toml_is_simulated_whole(measure: Measure) -> None:
