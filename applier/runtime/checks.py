@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from energyopt.applier.runtime.facts import RunFacts
+from energyopt.schemas.errors import RequestError
 from energyopt.schemas.plan import Plan
 
 _DEGREES = ("tensor_parallel", "context_parallel")
@@ -16,6 +17,24 @@ def mismatches(plan: Plan, facts: RunFacts) -> list[str]:
     The number of microbatches is not among them: it may change during a run (ramp-up), so each iteration is asked.
     """
     return [*_shape(plan, facts), *_degrees(plan, facts), *_world(plan, facts)]
+
+
+def refuse_clocks_of_partitions(plan: Plan) -> None:
+    """The shim sets clocks of operations alone.
+
+    Raises:
+        RequestError: names the first partition that has one of its own.
+    """
+    plans = (plan.stages, *(one.stages for one in plan.alternatives))
+    places = ((stage, op) for stages in plans for stage, ops in enumerate(stages) for op in ops)
+    for stage, op in places:
+        for name, config in op.partitions:
+            if config.sm_clock_mhz is not None:
+                raise RequestError(
+                    f"the plan gives partition {name} of {op.op} on stage {stage} a clock of its own, "
+                    f"{config.sm_clock_mhz} MHz, and the shim sets those of operations alone: plan without "
+                    "--mixed-clocks"
+                )
 
 
 def wrong_shape(plan: Plan, facts: RunFacts) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from energyopt.applier.runtime.checks import refuse_clocks_of_partitions
 from energyopt.schemas.files import read_bytes, reading_once
 from energyopt.schemas.plan import Plan, read_plan
 
@@ -21,6 +22,9 @@ def load_plan(path: Path) -> LoadedPlan:
 
     Raises:
         FileFormatError: names the file and the field at fault.
+        RequestError: the shim cannot run such a plan.
     """
     with reading_once():
-        return LoadedPlan(plan=read_plan(path), sha256=hashlib.sha256(read_bytes(path)).hexdigest())
+        loaded = LoadedPlan(plan=read_plan(path), sha256=hashlib.sha256(read_bytes(path)).hexdigest())
+    refuse_clocks_of_partitions(loaded.plan)
+    return loaded

@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from energyopt.applier.overlap.communicators import Communicators
+from energyopt.applier.overlap.following import Following
+from energyopt.applier.overlap.ways import NOTHING_PLANNED
 
 _NOTHING = nullcontext()
 
 
-class OffSession:
+class OffSession(Following):
     """Stands in for `Session` where there is nothing to run."""
+
+    ways = NOTHING_PLANNED
 
     def begin(
         self,
@@ -39,6 +46,12 @@ class OffSession:
     def outside(self) -> Iterator[None]:
         """A block around nothing."""
         yield
+
+    def communicators(self, group: Any = None) -> Communicators:
+        """The given group alone; the other ranks, if they have a plan, learn that this one does not follow it."""
+        found = Communicators(group)
+        found.make(self.ways)
+        return found
 
     def set_slowdown(self, slowdown: float) -> None:
         """Nothing."""

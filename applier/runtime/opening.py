@@ -119,6 +119,7 @@ def _open(loaded: LoadedPlan, facts: RunFacts, settings: Settings, reports: Repo
         times=times,
         reports=reports,
         every=settings.sample_every if settings.telemetry is not None else 0,
+        plan_sha256=loaded.sha256 if apply else None,
     )
     atexit.register(session.close)
     return session

@@ -11,7 +11,7 @@ the plan has alternatives (`agreement`).
 
 An operation is looked up by kind, chunk and microbatch. What the plan does not know (evaluation, a short last
 batch, ramp-up, a skipped step) runs at the safe clock, the highest that the plan has for the stage, and is reported
-once.
+once. How the running operation's partitions run is asked with `nanobatches`, `partition` and `overlap`.
 """
 
 import os
@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic_ns
 
+from energyopt.applier.overlap.following import Following
+from energyopt.applier.overlap.ways import Key, Ways
 from energyopt.applier.runtime.block import OpBlock
 from energyopt.applier.runtime.channel import BEGIN, CLOSE, END, NUMBER_MASK, OUTSIDE, STEP, UNKNOWN, Writer
 from energyopt.applier.runtime.complaints import Complaints
@@ -27,17 +29,18 @@ from energyopt.applier.runtime.gpu_times import Ended, GpuTimes, is_timed, write
 from energyopt.applier.runtime.helper_process import HelperProcess
 from energyopt.applier.runtime.reports import Reports
 from energyopt.applier.runtime.slowdown import Slowdown
-from energyopt.applier.runtime.tables import Key, StageTable
+from energyopt.applier.runtime.tables import StageTable
 
 _NOTHING: dict[Key, int] = {}
 _LIVE: "weakref.WeakSet[Session]" = weakref.WeakSet()
 _SILENT_NS = 30_000_000_000
 
 
-class Session:
+class Session(Following):
     """One rank's shim. All calls come from the thread that launches the work.
 
     every: every how many iterations is recorded; 0 records none.
+    plan_sha256: of the plan's file; None where its partitions are not to be followed.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Session:
         times: GpuTimes | None,
         reports: Reports,
         every: int,
+        plan_sha256: str | None = None,
     ) -> None:
         self._table = table
         self._last = len(table.ops)
@@ -63,6 +67,7 @@ class Session:
         self._say = Complaints(table, microbatches, reports)
         self._every = every
         self._block = OpBlock(self.end)
+        self.ways = Ways(table.ways, reports, plan_sha256)
         self._silent = False
         self._positions = _NOTHING
         self._expected = UNKNOWN
@@ -83,7 +88,9 @@ class Session:
         """Right before an operation's work is launched."""
         now_ns = monotonic_ns()
         try:
-            position = self._positions.get((kind, chunk, microbatch), UNKNOWN)
+            key = (kind, chunk, microbatch)
+            self.ways.begin(key)
+            position = self._positions.get(key, UNKNOWN)
             if position != self._expected and self._positions is not _NOTHING:
                 self._say.unexpected(kind, chunk, microbatch, position, self._expected)
             self._expected = position + 1
@@ -97,6 +104,7 @@ class Session:
 
     def end(self) -> None:
         """Right after its work was launched."""
+        self.ways.end()
         if not self._sampling and self._expected != self._last:
             return  # the next operation's begin says enough
         now_ns = monotonic_ns()
@@ -127,6 +135,7 @@ class Session:
         """An iteration begins here."""
         called_ns, self._started = monotonic_ns(), True
         alternative = self._slowdown.alternative()  # a collective: whatever else fails, this rank takes part
+        self.ways.iteration(microbatches, self._microbatches)
         if self._silent:
             return
         now_ns = monotonic_ns()
@@ -156,7 +165,8 @@ class Session:
         self._positions, self._expected = _NOTHING, UNKNOWN
         self._put(OUTSIDE | 1, monotonic_ns())
         try:
-            yield
+            with self.ways.outside():
+                yield
         finally:
             if not self._silent:
                 self._positions, self._expected = before

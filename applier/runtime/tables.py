@@ -1,13 +1,11 @@
 """One stage's part of a plan, ready to be looked up while training."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from energyopt.applier.overlap.ways import Key, PlannedWays, planned_ways
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.plan import Plan
 from energyopt.schemas.planned_ops import PlannedOp
-
-Key = tuple[str, int, int]
-"""(kind, chunk, microbatch) of an operation; of the forward half where one call runs both."""
 
 UNPLANNED_KINDS = frozenset({OpKind.OPTIMIZER, OpKind.GRAD_SYNC})
 """Kinds that a plan may leave out without a word: they run at the safe clock."""
@@ -21,6 +19,7 @@ class StageTable:
     clocks_mhz: for the plan and each of its alternatives the clock of every operation.
     predicted_s: iteration times that go with them; None where nothing is predicted.
     safe_mhz: the stage's highest clock in the plan itself, for everything that is not planned.
+    ways: how operations run their partitions, in the plan and under all its alternatives (see `overlap.ways`).
     """
 
     ops: tuple[PlannedOp, ...]
@@ -28,6 +27,7 @@ class StageTable:
     clocks_mhz: tuple[tuple[int, ...], ...]
     predicted_s: tuple[float | None, ...]
     safe_mhz: int
+    ways: PlannedWays = field(default_factory=dict)
 
     def alternative_for(self, slowdown: float) -> int:
         """The slowest of the plan and its alternatives within `slowdown` times the plan's iteration time."""
@@ -59,6 +59,7 @@ def stage_table(plan: Plan, stage: int) -> StageTable:
         clocks_mhz=tuple(tuple(op.sm_clock_mhz for op in one) for one in stages),
         predicted_s=(own_s, *(one.predicted.iteration_time_s for one in others)),
         safe_mhz=max((op.sm_clock_mhz for op in ops), default=0),
+        ways=planned_ways(ops),
     )
 
 
