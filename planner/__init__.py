@@ -15,6 +15,7 @@ __all__ = [
     "critical_path",
     "curve",
     "diff",
+    "executions",
     "formulations",
     "frontier",
     "graph",
@@ -38,5 +39,6 @@ __all__ = [
     "telemetry",
     "verification",
     "views",
+    "ways",
     "wording",
 ]

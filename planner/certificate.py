@@ -8,6 +8,9 @@ least
 with p_i the prices that leave operation i, in_j those that enter j, p_end the total price of the deadline. The last
 sum is the price of a solver's rounding: it vanishes where prices are conserved. The minimum runs over all measured
 options, before any pruning. The bound is linear in T, so one set of prices bounds every deadline.
+
+Where microbatches can be cut into nanobatches, whatever is done to one on a stage has to keep to one way of cutting
+it: the minimum then is over ways first, for each microbatch of each chunk of a stage.
 """
 
 from dataclasses import dataclass
@@ -44,11 +47,28 @@ def certify(problem: Problem, edge_flow_w: Floats, sink_flow_w: Floats) -> Bound
 
 
 def _cheapest_j(problem: Problem, price_w: Floats) -> float:
-    """Sum over operations of the least priced energy among their measured options."""
-    total_j = 0.0
-    for front, options in enumerate(problem.measured):
-        time_s = np.array([option.time_s for option in options])
-        energy_j = np.array([option.energy_j - problem.wait_power_w * option.time_s for option in options])
-        prices = price_w[problem.front_of == front]
-        total_j += float((energy_j + prices[:, None] * time_s).min(axis=1).sum())
-    return total_j
+    """The least priced energy of all operations, each at one of its measured options."""
+    if len(problem.ways) > 1:
+        return _cheapest_way_j(problem, price_w)
+    return sum(
+        float(_priced_j(problem, front, price_w[problem.front_of == front], None).sum())
+        for front in range(len(problem.measured))
+    )
+
+
+def _cheapest_way_j(problem: Problem, price_w: Floats) -> float:
+    """The same where all that is done to a microbatch on a stage keeps to one way of cutting it."""
+    cost_j = np.zeros((len(problem.ways), int(problem.unit_of.max()) + 1))
+    for front in range(len(problem.measured)):
+        ops = problem.front_of == front
+        for row, way in enumerate(problem.ways):
+            np.add.at(cost_j[row], problem.unit_of[ops], _priced_j(problem, front, price_w[ops], way))
+    return float(cost_j.min(axis=0).sum())
+
+
+def _priced_j(problem: Problem, front: int, price_w: Floats, way: int | None) -> Floats:
+    """The least priced energy of operations of one front, in one way or in any, for each price."""
+    options = problem.measured[front] if way is None else problem.options_in(front, way)
+    time_s = np.array([option.time_s for option in options])
+    energy_j = np.array([option.energy_j - problem.wait_power_w * option.time_s for option in options])
+    return np.asarray((energy_j + price_w[:, None] * time_s).min(axis=1))

@@ -1,25 +1,25 @@
 """Planning a profile: from rows and a schedule to a frontier whose every number is recomputed independently."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
 from energyopt.planner.composition.restriction import Only, restricted
 from energyopt.planner.composition.table import Composition, Offer, offered_options
 from energyopt.planner.graph import build_graph
-from energyopt.planner.limits.frontier import Limited, limit_plans
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.limits.tradeoff import Tradeoff, weigh
-from energyopt.planner.points import PaperPlan, PointMaker, named_points, undominated
+from energyopt.planner.points import PointMaker, fewest, named_points, undominated
 from energyopt.planner.problem import Problem, build_problem
 from energyopt.planner.progress import Progress, Warn, ignore, silent
 from energyopt.planner.savings import Savings
-from energyopt.planner.solve import Effort, Solved, solve_frontier
+from energyopt.planner.solve import Effort
+from energyopt.planner.ways import WayPlans, joint_options, plan_ways
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.ops import Schedule
-from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline
+from energyopt.schemas.plan import Baseline
 from energyopt.schemas.profile import Profile
 
 FEWEST_POINTS = 4  # fastest, baseline's time, least energy, least energy-delay product
@@ -50,7 +50,7 @@ def plan_frontier(
         ScheduleError: the schedule is incomplete or cyclic.
     """
     job = _prepared(profile, pipeline, schedule, composition or Composition(), only, warn)
-    return _frontier(job, _solved(job, points, effort, progress), limits, progress)
+    return _frontier(job, _planned(job, points, effort, limits, progress), points, limits)
 
 
 def plan_and_weigh(
@@ -72,21 +72,21 @@ def plan_and_weigh(
         As `plan_frontier`.
     """
     job = _prepared(profile, pipeline, schedule, composition or Composition(), only, warn)
-    solved = _solved(job, points, effort, progress)
-    frontier = _frontier(job, solved, limits, progress)
+    ways = _planned(job, points, effort, limits, progress)
+    frontier = _frontier(job, ways, points, limits)
     dwell_s = 0.0 if limits is None else limits.min_dwell_s
-    baseline = frontier.max_clock
-    return frontier, weigh(job.problem, solved, baseline, job.gpus_per_stage, dwell_s, progress)
+    problem, solved, baseline = ways[0].problem, ways[0].solved, frontier.max_clock
+    return frontier, weigh(problem, solved, baseline, job.gpus_per_stage, dwell_s, progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
-    """What is planned for."""
+    """What is planned for; one problem for each way to cut the microbatch."""
 
     profile: Profile
     pipeline: Pipeline
     offer: Offer
-    problem: Problem
+    problems: tuple[Problem, ...]
     only: Only | None
 
     @property
@@ -107,33 +107,27 @@ def _prepared(
     for text in offer.missing:
         warn(f"left out: {text}")
     wait_w, fixed_s = profile.metadata.wait_power_w, pipeline.fixed_time_s
-    problem = build_problem(schedule, graph, offer.measured, wait_w, fixed_s, offer.offered)
-    return _Job(profile=profile, pipeline=pipeline, offer=offer, problem=problem, only=only)
+    problems = tuple(
+        build_problem(schedule, graph, offer.measured, wait_w, fixed_s, offered, way)
+        for way, offered in offer.offered.items()
+    )
+    return _Job(profile=profile, pipeline=pipeline, offer=offer, problems=problems, only=only)
 
 
-def _solved(job: _Job, points: int, effort: Effort, progress: Progress) -> Solved:
+def _planned(
+    job: _Job, points: int, effort: Effort, limits: SwitchLimits | None, progress: Progress
+) -> list[WayPlans]:
     if points < FEWEST_POINTS:
         raise RequestError(f"a frontier has at least {FEWEST_POINTS} points, not {points}; raise --points")
-    baseline_s = job.problem.paths.makespan_s(max_clock_times_s(job.problem))
-    return solve_frontier(job.problem, baseline_s, points, effort, progress)
+    first = job.problems[0]
+    baseline_s = first.paths.makespan_s(max_clock_times_s(first))
+    return plan_ways(job.problems, baseline_s, points, effort, limits, progress)
 
 
-def _frontier(job: _Job, solved: Solved, limits: SwitchLimits | None, progress: Progress) -> Frontier:
-    problem, profile, schedule = job.problem, job.profile, job.problem.schedule
-    limited = None if limits is None else limit_plans(problem, solved, limits, progress)
-    if limited is None:
-        options, plans = [front.options for front in problem.fronts], _free_plans(problem, solved)
-    else:
-        options, plans = list(problem.measured), _limited_plans(problem, limited)
+def _frontier(job: _Job, ways: list[WayPlans], most: int, limits: SwitchLimits | None) -> Frontier:
+    problem, profile, schedule = ways[0].problem, job.profile, job.problems[0].schedule
+    options, firsts = joint_options(ways)
     max_clock = max_clock_baseline(problem, job.pipeline, job.gpus_per_stage)
-    maker = PointMaker(
-        problem=problem,
-        pipeline=job.pipeline,
-        gpus_per_stage=job.gpus_per_stage,
-        savings=Savings(problem, job.offer, max_clock.iteration_time_s),
-        slope_w=solved.curve.slope_w,
-    )
-    found = [maker.point(plan) for plan in plans]
     return Frontier(
         profile_sha256=profile.sha256(),
         device_name=profile.metadata.device_name,
@@ -151,33 +145,31 @@ def _frontier(job: _Job, solved: Solved, limits: SwitchLimits | None, progress: 
         options={key: options[index] for index, key in enumerate(sorted(job.offer.measured))},
         max_clock=max_clock,
         single_clocks=single_clock_baselines(problem, job.gpus_per_stage),
-        points=named_points(undominated(found), max_clock),
+        points=_points(job, ways, firsts, most, max_clock),
     )
 
 
-def _free_plans(problem: Problem, solved: Solved) -> list[PaperPlan]:
-    """The plans as they were solved for."""
-    options = [problem.fronts[front].options for front in problem.front_of.tolist()]
-    return [
-        _plan(options, choices, makespan_s, solved.curve.bound_j)
-        for choices, makespan_s in zip(solved.choices.T.tolist(), solved.makespan_s.tolist(), strict=True)
+def _points(
+    job: _Job, ways: list[WayPlans], firsts: list[list[int]], most: int, max_clock: Baseline
+) -> tuple[FrontierPoint, ...]:
+    """The plans of all ways as points, bounded by all ways' prices."""
+    maker = PointMaker(
+        problem=ways[0].problem,
+        pipeline=job.pipeline,
+        gpus_per_stage=job.gpus_per_stage,
+        savings=Savings(ways[0].problem, job.offer, max_clock.iteration_time_s),
+        slope_w=lambda makespan_s: _steepest(ways, makespan_s),
+    )
+    plans = [
+        plan
+        for way, first in zip(ways, firsts, strict=True)
+        for plan in way.plans(first, lambda makespan_s: max(one.bound_j(makespan_s) for one in ways))
     ]
+    found = named_points(undominated([maker.point(plan) for plan in plans]), max_clock)
+    return fewest(found, most) if len(ways) > 1 else found
 
 
-def _limited_plans(problem: Problem, limited: Limited) -> list[PaperPlan]:
-    """Plans of clocks, which need not be on a front for their own sake, as options among all that were measured."""
-    options = [problem.measured[front] for front in problem.front_of.tolist()]
-    return [
-        _plan(options, choices, makespan_s, limited.bound_j)
-        for choices, makespan_s in zip(limited.choices.T.tolist(), limited.makespan_s.tolist(), strict=True)
-    ]
-
-
-def _plan(
-    options: list[tuple[Option, ...]],
-    choices: list[int],
-    makespan_s: float,
-    bound_j: Callable[[float], float],
-) -> PaperPlan:
-    chosen = [of_op[choice] for of_op, choice in zip(options, choices, strict=True)]
-    return PaperPlan(options=chosen, choices=tuple(choices), makespan_s=makespan_s, bound_j=bound_j)
+def _steepest(ways: list[WayPlans], makespan_s: float) -> float:
+    """The slope of the bound that is highest at this makespan."""
+    best = max(ways, key=lambda one: one.bound_j(makespan_s))
+    return best.solved.curve.slope_w(makespan_s)

@@ -128,3 +128,22 @@ def named_points(points: list[FrontierPoint], max_clock: Baseline) -> tuple[Fron
     return tuple(
         replace(point, names=tuple(name for name, one in special.items() if one is point)) for point in points
     )
+
+
+def fewest(points: tuple[FrontierPoint, ...], most: int) -> tuple[FrontierPoint, ...]:
+    """At most so many points: those go first without which the frontier changes least; named ones stay."""
+    kept = list(points)
+    while len(kept) > most:
+        worth = [_worth(*kept[index - 1 : index + 2]) for index in range(1, len(kept) - 1)]
+        nameless = [(one, index) for index, one in enumerate(worth, start=1) if not kept[index].names]
+        if not nameless:
+            break
+        kept.pop(min(nameless)[1])
+    return tuple(kept)
+
+
+def _worth(faster: FrontierPoint, point: FrontierPoint, slower: FrontierPoint) -> float:
+    """The area between the frontier with a point and without it, in J s."""
+    left_s, right_s = point.iteration_time_s - faster.iteration_time_s, slower.iteration_time_s
+    left_j, right_j = point.energy_j - faster.energy_j, slower.energy_j - faster.energy_j
+    return abs(left_s * right_j - (right_s - faster.iteration_time_s) * left_j) / 2

@@ -4,6 +4,7 @@ Legend for array shapes: n operations, m edges, F fronts (one per stage, chunk a
 Times are in seconds, energies in joules of one GPU per stage; effective energy is energy - wait power x time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from energyopt.planner.graph import Graph
 from energyopt.planner.hulls import lower_hull
 from energyopt.planner.options import OptionTable, pareto_front
 from energyopt.planner.paths import Paths
-from energyopt.schemas.ops import OpKey, Schedule
+from energyopt.schemas.ops import OpKey, OpKind, Schedule
 from energyopt.schemas.options import Option
 
 
@@ -44,6 +45,7 @@ class Problem:
     """Which option should each operation take?
 
     `measured` holds every measured option of each front's key, before any pruning, for the bound's certificate.
+    `way` is the number of nanobatches that plans keep to, where operations know several; bounds are over all.
     """
 
     schedule: Schedule
@@ -53,6 +55,34 @@ class Problem:
     measured: tuple[tuple[Option, ...], ...]  # per front
     wait_power_w: float
     fixed_time_s: float
+    way: int | None = None
+
+    def runs(self, front: int) -> list[int]:
+        """The places among a front's measured options of those that the plans' way allows."""
+        return _in_way(self.measured[front], self.way)
+
+    def options_in(self, front: int, way: int) -> tuple[Option, ...]:
+        """A front's measured options of one way; all of them where it does not know that way."""
+        options = self.measured[front]
+        return tuple(options[place] for place in _in_way(options, way))
+
+    @cached_property
+    def ways(self) -> tuple[int, ...]:
+        """The numbers of nanobatches that any operation knows."""
+        return tuple(sorted({one.nanobatches for options in self.measured for one in options}))
+
+    @cached_property
+    def unit_of(self) -> NDArray[np.int64]:
+        """What has to keep to one way together: all that is done to a microbatch of one chunk of a stage, [n].
+
+        A call that runs a forward and another microbatch's backward stands for itself.
+        """
+        units: dict[tuple[int | OpKind, ...], int] = {}
+        names = [
+            (index, op.kind) if op.kind is OpKind.FORWARD_BACKWARD else (op.stage, op.chunk, op.microbatch)
+            for index, op in enumerate(self.schedule.ops)
+        ]
+        return np.array([units.setdefault(name, len(units)) for name in names], dtype=np.int64)
 
     @property
     def n_ops(self) -> int:
@@ -82,10 +112,11 @@ def build_problem(
     wait_power_w: float,
     fixed_time_s: float,
     offered: OptionTable | None = None,
+    way: int | None = None,
 ) -> Problem:
     """Join a schedule's dependencies with the options of its operations.
 
-    offered: those of `table` that plans choose from; all of them if not given.
+    offered: those of `table` that plans choose from, in one `way`; all of them if not given.
     """
     keys: list[OpKey] = sorted(table)
     choices = table if offered is None else offered
@@ -98,7 +129,13 @@ def build_problem(
         measured=tuple(table[key] for key in keys),
         wait_power_w=wait_power_w,
         fixed_time_s=fixed_time_s,
+        way=way,
     )
+
+
+def _in_way(options: Sequence[Option], way: int | None) -> list[int]:
+    own = [place for place, one in enumerate(options) if one.nanobatches == way]
+    return own or list(range(len(options)))
 
 
 def _front(options: tuple[Option, ...], wait_power_w: float) -> Front:

@@ -24,16 +24,26 @@ from energyopt.schemas.partitions import Execution, named
 class Composed:
     """An operation's options.
 
-    offered: those that plans choose from, fastest first: the front, thinned.
-    measured: these, all vertices of the whole front's lower hull, and what runs without a plan at every clock.
+    offered: by number of nanobatches, those that plans choose from, fastest first: the way's front, thinned.
+    measured: these, all vertices of the fronts' lower hulls, and what runs without a plan at every clock.
     error: how much dearer thinning can make the operation, relative to its least energy; 0 where nothing was
         left out.
     sm_share_j: what the offered options' SM counts and launch points save in effective energy, against overlapping
         with the SMs that the library chooses; 0 for those that do not overlap.
     """
 
-    offered: tuple[Option, ...]
+    offered: dict[int, tuple[Option, ...]]
     measured: tuple[Option, ...]
+    error: float
+    sm_share_j: dict[Option, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Reduced:
+    """What is left of the options of one way: the offered ones, the hull's others, and the error."""
+
+    offered: tuple[Option, ...]
+    beyond: tuple[Option, ...]
     error: float
     sm_share_j: dict[Option, float]
 
@@ -54,32 +64,51 @@ class _Source:
 def compose(
     ways: Sequence[Way], whole: Mapping[int, Option], wait_power_w: float, most: int | None
 ) -> Composed:
-    """All options of an operation, of which at most so many are offered (None: all).
+    """All options of an operation, of which at most so many are offered for each way (None: all).
 
     whole: by clock, what the operation costs as one row, plain.
     """
-    sources = [_whole(option, wait_power_w) for _, option in sorted(whole.items())]
     ways = sorted(ways, key=lambda way: way.nanobatches)
     plain = next((way for way in ways if way.nanobatches == 1), None)
-    sources += [
-        _composed(way, clock, _scale(plain, clock, whole.get(clock)), wait_power_w)
-        for way in ways
-        for clock in sorted(way.clocks)
-        if clock not in whole or _adds_something(way, clock)
-    ]
+    sources: dict[int, list[_Source]] = {}
+    if whole:
+        sources[1] = [_whole(option, wait_power_w) for _, option in sorted(whole.items())]
+    for way in ways:
+        sources.setdefault(way.nanobatches, []).extend(
+            _composed(way, clock, scale_at(plain, clock, whole.get(clock)), wait_power_w)
+            for clock in sorted(way.clocks)
+            if clock not in whole or _adds_something(way, clock)
+        )
+    reduced = {count: _reduced(own, wait_power_w, most) for count, own in sources.items() if own}
+    every = [source for own in sources.values() for source in own]
+    found = {*_unplanned(every, ways, whole)}
+    for one in reduced.values():
+        found |= {*one.offered, *one.beyond}
+    return Composed(
+        offered={count: one.offered for count, one in reduced.items()},
+        measured=tuple(sorted(found, key=_order)),
+        error=max(one.error for one in reduced.values()),
+        sm_share_j={
+            option: saved_j for one in reduced.values() for option, saved_j in one.sm_share_j.items()
+        },
+    )
+
+
+def _reduced(sources: Sequence[_Source], wait_power_w: float, most: int | None) -> _Reduced:
     time_s = np.concatenate([one.time_s for one in sources])
     effective_j = np.concatenate([one.effective_j for one in sources])
     front = pareto_indices(time_s, effective_j)
-    hull = front[lower_hull(time_s[front].tolist(), effective_j[front].tolist())]
-    kept, error_j = thinned_to(effective_j[front], len(front) if most is None else max(1, most - 1))
-    offered = _options(sources, np.union1d(front[kept], front[-1:]))
-    beyond = _options(sources, np.setdiff1d(hull, front[kept])) + _unplanned(sources, ways, whole)
-    least_j = min(option.energy_j for option in offered)
-    return Composed(
+    hull = lower_hull(time_s[front].tolist(), effective_j[front].tolist())
+    last = np.array([len(front) - 1])
+    corners = last if most is not None and 4 * len(hull) > 3 * most else hull  # mixtures need the hull
+    kept, error_j = thinned_to(effective_j[front], corners, len(front) if most is None else most)
+    chosen = front[kept]
+    offered = _options(sources, chosen)
+    return _Reduced(
         offered=tuple(sorted(set(offered), key=lambda one: one.time_s)),
-        measured=tuple(sorted({*offered, *beyond}, key=_order)),
-        error=error_j / least_j,
-        sm_share_j=_sm_shares(sources, np.union1d(front[kept], front[-1:]), wait_power_w),
+        beyond=_options(sources, np.setdiff1d(front[hull], chosen)),
+        error=error_j / min(option.energy_j for option in offered),
+        sm_share_j=_sm_shares(sources, chosen, wait_power_w),
     )
 
 
@@ -115,7 +144,7 @@ def _composed(way: Way, clock: int, scale: tuple[float, float], wait_power_w: fl
     )
 
 
-def _scale(plain: Way | None, clock: int, whole: Option | None) -> tuple[float, float]:
+def scale_at(plain: Way | None, clock: int, whole: Option | None) -> tuple[float, float]:
     """What the operation takes and costs as a whole, relative to the plain sum of its partitions."""
     if plain is None or whole is None or clock not in plain.clocks:
         return 1.0, 1.0

@@ -21,9 +21,13 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choices:
-    """What was measured of one partition at one clock, in all its occurrences in the operation together."""
+    """What was measured of one partition at one clock, in all its occurrences in the operation together.
+
+    passes: how often the operation comes to it: once for all parts of a microbatch, which follow each other.
+    """
 
     partition: str
+    passes: int
     configs: tuple[PartitionConfig, ...]  # [K]
     time_s: Floats  # [K]
     energy_j: Floats  # [K]
@@ -125,10 +129,17 @@ def _choices(name: str, rows: Sequence[ProfileRow]) -> Choices:
     ranked = sorted(rows, key=lambda row: _rank(config_of(row)))
     return Choices(
         partition=name,
+        passes=_passes(ranked[0]),
         configs=tuple(config_of(row) for row in ranked),
         time_s=np.array([row.time_s * row.count for row in ranked]),
         energy_j=np.array([row.energy_j * row.count for row in ranked]),
     )
+
+
+def _passes(row: ProfileRow) -> int:
+    """The parts of a microbatch take their turns at each partition: one communicates while another computes."""
+    parts = row.nanobatches or 1
+    return row.count // parts if row.count % parts == 0 else row.count
 
 
 def _rank(config: PartitionConfig) -> tuple[bool, int, str]:

@@ -41,12 +41,14 @@ class Composition:
 class Offer:
     """What the operations of a schedule can run at.
 
-    offered: what plans choose from; measured: what bounds are over. The same where nothing was thinned.
+    offered: by number of nanobatches, what plans choose from. The forward and the backward of a microbatch have to
+        be cut alike, so that a plan keeps to one way; operations that cannot be cut run whole in every one.
+    measured: what bounds are over, all ways together.
     error: how much dearer thinning can make an operation, relative; missing: clocks that were left out, in words.
     sm_share_j: see `Composed`, for the keys that are composed.
     """
 
-    offered: OptionTable
+    offered: dict[int, OptionTable]
     measured: OptionTable
     error: float = 0.0
     missing: tuple[str, ...] = ()
@@ -67,13 +69,14 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         if row.level is Level.OP and row.invalid is None
     }
     as_a_whole = {key for key in wanted if not whole_places.isdisjoint(serving(key))}
-    partitions = _partition_rows(profile, wanted, as_a_whole)
+    partitions = partition_rows(profile, wanted, as_a_whole)
     plain = measured_options(profile, [key for key in wanted if key in as_a_whole or not partitions[key]])
     made: dict[tuple[object, ...], Composed] = {}
-    offered, measured, shares, missing, error = {}, {}, {}, [], 0.0
+    offered: dict[OpKey, dict[int, tuple[Option, ...]]] = {}
+    measured, shares, missing, error = {}, {}, [], 0.0
     for key in wanted:
         if not partitions[key]:
-            offered[key] = measured[key] = plain[key]
+            offered[key], measured[key] = {1: plain[key]}, plain[key]
             continue
         ways = sort_rows(partitions[key], key)
         whole = {option.sm_clock_mhz: option for option in plain.get(key, ())}
@@ -85,10 +88,25 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         offered[key], measured[key], shares[key] = one.offered, one.measured, one.sm_share_j
         error = max(error, one.error)
     _check_missing(missing, composition)
-    return Offer(offered=offered, measured=measured, error=error, missing=tuple(missing), sm_share_j=shares)
+    return Offer(
+        offered=_by_way(offered),
+        measured=measured,
+        error=error,
+        missing=tuple(missing),
+        sm_share_j=shares,
+    )
 
 
-def _partition_rows(
+def _by_way(offered: Mapping[OpKey, Mapping[int, tuple[Option, ...]]]) -> dict[int, OptionTable]:
+    """A table for every way that some operation knows; those that do not know it run in their first one."""
+    counts = sorted({count for options in offered.values() for count in options})
+    return {
+        count: {key: options.get(count, options[min(options)]) for key, options in offered.items()}
+        for count in counts
+    }
+
+
+def partition_rows(
     profile: Profile, keys: list[OpKey], as_a_whole: set[OpKey]
 ) -> dict[OpKey, list[ProfileRow]]:
     """The partition rows of each key; none where they say no more than the row of the operation itself.
@@ -106,11 +124,11 @@ def _partition_rows(
         own: list[ProfileRow] = []
         for name in names.get(key.kind, ()):
             own += next((rows[place, name] for place in serving(key) if (place, name) in rows), [])
-        found[key] = own if key not in as_a_whole or _say_more(own) else []
+        found[key] = own if key not in as_a_whole or say_more(own) else []
     return found
 
 
-def _say_more(rows: list[ProfileRow]) -> bool:
+def say_more(rows: list[ProfileRow]) -> bool:
     """Whether partition rows offer more than the operation's own row."""
     return any(
         row.execution == Execution.OVERLAPPED or row.nanobatches not in {None, 1} or row.comm_sms

@@ -3,6 +3,7 @@
 __all__ = [
     "cvxpy_lp",
     "cvxpy_milp",
+    "cvxpy_mixed",
     "cvxpy_shared",
     "highs",
     "incidence",

@@ -96,7 +96,8 @@ def clock_table(problem: Problem) -> ClockTable:
     time_FC, effective_FC = np.full((2, len(problem.measured), len(clocks)), np.inf)
     place_FC = np.full(time_FC.shape, -1, dtype=np.int64)
     for front, options in enumerate(problem.measured):
-        for place, option in enumerate(options):
+        for place in problem.runs(front):
+            option = options[place]
             at = front, column[option.sm_clock_mhz]
             time_s, effective_j = option.time_s, option.energy_j - problem.wait_power_w * option.time_s
             if effective_j + problem.static_power_w * time_s < (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from energyopt.planner.composition.table import Composition, offered_options
+from energyopt.planner.options import pareto_front
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKey, OpKind
 from energyopt.schemas.options import Option
@@ -21,7 +22,9 @@ EXACT = Composition(most=0)
 
 
 def _options(profile: Profile, composition: Composition = EXACT) -> tuple[Option, ...]:
-    return offered_options(profile, [KEY], composition).offered[KEY]
+    """The options of all ways in one front, with a wait power of 10 W."""
+    offered = offered_options(profile, [KEY], composition).offered
+    return pareto_front([option for table in offered.values() for option in table[KEY]], 10.0)
 
 
 def _overlapped(sms: int | None, launch: str) -> PartitionConfig:
@@ -119,16 +122,16 @@ def test_a_thinned_front_states_its_error(
     most: int, partition_row: MakeRow, profile_of_rows: MakeProfile
 ) -> None:
     profile = profile_of_rows(*_random_rows(partition_row, 2))
-    every = _options(profile)
-    offer = offered_options(profile, [KEY], Composition(most=most))
-    kept = offer.offered[KEY]
-    assert len(kept) <= max(most, 2)
-    assert kept[0] == every[0], "the fastest"
-    assert kept[-1] == every[-1], "and that of least effective energy stay"
-    for option in every:
-        cheapest_j = min(one.energy_j - 10 * one.time_s for one in kept if one.time_s <= option.time_s)
-        allowed_j = offer.error * min(one.energy_j for one in kept)
-        assert cheapest_j - (option.energy_j - 10 * option.time_s) <= allowed_j + 1e-9
+    thinned, exact = (offered_options(profile, [KEY], one) for one in (Composition(most=most), EXACT))
+    for way in (1, 2):
+        kept, every = thinned.offered[way][KEY], exact.offered[way][KEY]
+        assert len(kept) <= max(most, 2)
+        assert kept[0] == every[0], "the fastest"
+        assert kept[-1] == every[-1], "and that of least effective energy stay"
+        for option in every:
+            cheapest_j = min(one.energy_j - 10 * one.time_s for one in kept if one.time_s <= option.time_s)
+            allowed_j = thinned.error * min(one.energy_j for one in kept)
+            assert cheapest_j - (option.energy_j - 10 * option.time_s) <= allowed_j + 1e-9
 
 
 def test_bounds_are_over_the_whole_front_however_thin(
@@ -208,7 +211,7 @@ def test_rows_of_every_stage_serve_a_stage_that_has_some_of_its_own(
     ]
     profile = profile_of_rows(*rows)
     keys = [OpKey(stage, 0, OpKind.FORWARD) for stage in (0, 1, 2)]
-    offered = offered_options(profile, keys, EXACT).offered
+    offered = offered_options(profile, keys, EXACT).offered[1]
     assert [offered[key][0].time_s for key in keys] == pytest.approx([1.5, 3.0, 1.0])
 
 
