@@ -131,7 +131,7 @@ def _run(request: "Request", as_json: bool) -> None:
 
 
 def _print(profile: "Profile", as_json: bool) -> None:
-    from energyopt.planner.views.measured import measured_table, measured_to_json, not_held, unusable
+    from energyopt.planner.views.measured import measured_tables, measured_to_json, not_held, unusable
 
     for warning in (unusable(profile), not_held(profile)):
         if warning is not None:
@@ -141,8 +141,10 @@ def _print(profile: "Profile", as_json: bool) -> None:
 
         output.data(canonical_json(measured_to_json(profile)))
         return
-    table = measured_table(profile)
-    output.table(table.columns, table.rows, table.title)
+    for number, table in enumerate(measured_tables(profile)):
+        if number:
+            output.data("")
+        output.table(table.columns, table.rows, table.title)
 
 
 def _numbers(flag: str, text: str | None) -> tuple[int, ...] | None:

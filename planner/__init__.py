@@ -30,6 +30,7 @@ __all__ = [
     "problem",
     "progress",
     "realisation",
+    "repeats",
     "savings",
     "schedules",
     "selection",

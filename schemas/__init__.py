@@ -17,6 +17,7 @@ __all__ = [
     "ops",
     "options",
     "parquet",
+    "partition_order",
     "partitions",
     "pipeline",
     "plan",

@@ -84,7 +84,7 @@ def _from_json(node: Node) -> PartitionConfig:
     sms, launch = node.optional("comm_sms"), node.optional("comm_launch")
     clock = node.optional("sm_clock_mhz")
     if execution == Execution.OVERLAPPED:
-        node.field("comm_launch")
+        node.field("comm_launch").text()
     return PartitionConfig(
         execution=Execution(execution),
         comm_sms=None if sms is None else sms.integer(minimum=1),

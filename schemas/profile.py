@@ -22,6 +22,7 @@ from energyopt.schemas.files import compact_json, write_atomically
 from energyopt.schemas.nodes import check_header
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.parquet import open_parquet
+from energyopt.schemas.partition_order import order_to_json
 from energyopt.schemas.profile_metadata import ProfileMetadata, metadata_from_json, metadata_to_json
 
 FORMAT = "energyopt-profile"
@@ -131,6 +132,8 @@ class Profile:
         head.append(dict(sorted(meta.workload.items())))
         if (meta.p2p_time_s, meta.fixed_time_s) != (None, None):
             head.append([meta.p2p_time_s, meta.fixed_time_s])
+        if meta.partition_order:
+            head.append(order_to_json(meta.partition_order))
         text = compact_json([head, [_digested(row) for row in sorted(self.rows, key=_sort_key)]])
         return hashlib.sha256(text.encode()).hexdigest()
 

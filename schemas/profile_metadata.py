@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from energyopt.schemas.nodes import Node
+from energyopt.schemas.partition_order import PartitionOrder, order_from_json, order_to_json
 
 
 class DeviceKind(StrEnum):
@@ -30,7 +31,8 @@ class ProfileMetadata:
     `gpus_per_stage` is the number of GPUs that one stage's rows stand for: totals multiply by it. `measurement`
     says how the numbers came about (energy source, ticks, windows); it decides no plan. `p2p_time_s` and
     `fixed_time_s` were fitted to training runs: what a transfer between two stages takes, and an iteration outside
-    its operations; plans take them unless others are asked for.
+    its operations; plans take them unless others are asked for. `partition_order` names the partitions of each
+    operation in the order in which they run, for those that have several; empty where nobody said.
     """
 
     device_name: str
@@ -48,14 +50,17 @@ class ProfileMetadata:
     fixed_time_s: float | None = None
     workload: dict[str, str | int | float] = field(default_factory=dict)
     measurement: dict[str, str | int | float] = field(default_factory=dict)
+    partition_order: PartitionOrder = field(default_factory=dict)
     source: str | None = None
     time: str | None = None
     host: str | None = None
 
 
 def metadata_to_json(metadata: ProfileMetadata) -> dict[str, Any]:
-    """The JSON object that the file keeps beside its rows."""
-    return {item.name: getattr(metadata, item.name) for item in fields(metadata)}
+    """The JSON object that the file keeps beside its rows; the order of partitions where it is known."""
+    found = {item.name: getattr(metadata, item.name) for item in fields(metadata)}
+    order = found.pop("partition_order")
+    return found | ({"partition_order": order_to_json(order)} if order else {})
 
 
 def metadata_from_json(header: Node) -> ProfileMetadata:
@@ -91,6 +96,7 @@ def metadata_from_json(header: Node) -> ProfileMetadata:
         fixed_time_s=number("fixed_time_s"),
         workload=_named_values(header, "workload"),
         measurement=_named_values(header, "measurement"),
+        partition_order=order_from_json(header.optional("partition_order")),
         source=text("source"),
         time=text("time"),
         host=text("host"),

@@ -1,6 +1,6 @@
 """Fitting a profile to runs: from telemetries to a profile that predicts them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from energyopt.planner.calibration.op_energies import EnergyFit, ProfilePower, R
 from energyopt.planner.calibration.op_times import Curve, Measured, fit_curve, fit_ratio, measured_by_clock
 from energyopt.planner.calibration.records import Calibration, Fitted, FittedOp, FittedRun
 from energyopt.planner.calibration.replicas import slowest_replica
-from energyopt.planner.calibration.rows import calibrated_rows
+from energyopt.planner.calibration.rows import calibrated_rows, kept_partitions
 from energyopt.planner.calibration.samples import Sample, read_samples
-from energyopt.planner.options import measured_options
+from energyopt.planner.options import OptionTable
+from energyopt.planner.verification.pricing import Prices
 from energyopt.planner.verification.runs import WARM_UP, Recorded
+from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKey, Schedule
 from energyopt.schemas.options import Option
 from energyopt.schemas.pipeline import Pipeline
@@ -32,6 +34,10 @@ def calibrate(
 ) -> Calibration:
     """Fit to runs of one job: fixed time, P2P time, the operations' times and energies, and wait power.
 
+    Every operation of the runs is taken to be plain: one kernel after the other on the whole microbatch. Runs do
+    not record how partitions ran, so those of plans that cut microbatches or overlap must be left out by whoever
+    gives them. A profile's rows of partitions are kept, and planned with in proportion to the corrected rows.
+
     profile: to be corrected; without one, rows are made from the runs alone, at the clocks that they ran at.
     skip: how many recorded iterations at the start of each run are left out.
 
@@ -45,7 +51,7 @@ def calibrate(
     read = [read_samples(one, schedule, skip) for one in runs]
     samples = [sample for one in read for sample in one.found]
     keys = {op.key for op in schedule.ops}
-    options = None if profile is None else measured_options(profile, keys)
+    options = None if profile is None else _plain_options(profile, keys)
     weights = np.array([one.weight for one in samples])
     slowest = slowest_replica(schedule, [one.op_time_s for one in samples], weights)
     measured = _measured(schedule, samples, slowest)
@@ -61,7 +67,8 @@ def calibrate(
     )
     known_w = profile.metadata.wait_power_w if profile is not None and wait_power_w is None else wait_power_w
     energies = fit_energies(schedule, samples, op_time_s, _shapes(samples, options), known_w)
-    rows = calibrated_rows(curves, measured, energies)
+    partitions = kept_partitions(profile)
+    rows = (*calibrated_rows(curves, measured, energies), *partitions)
     metadata = calibrated_metadata(runs[0].telemetry, samples, profile, times, energies)
     return Calibration(
         profile=Profile(metadata=metadata, rows=rows),
@@ -83,9 +90,27 @@ def calibrate(
             *(note for one in read for note in one.notes),
             *reach,
             *_fit_notes(times, samples, slowest),
-            *_profile_notes(profile),
+            *_profile_notes(profile, len(partitions)),
         ),
     )
+
+
+def _plain_options(profile: Profile, keys: Collection[OpKey]) -> OptionTable:
+    """What a profile says that operations cost without a plan.
+
+    Raises:
+        ProfileError: it has no row for one, or only rows of partitions that cut their microbatch.
+    """
+    prices, found = Prices(profile, keys), {}
+    for key in sorted(keys):
+        series = prices.series(key)
+        if not series.options:
+            raise ProfileError(
+                f"the profile does not tell what runs cost that follow no plan: {series.why}; profile operations "
+                "as a whole, or calibrate without a profile"
+            )
+        found[key] = series.options
+    return found
 
 
 def _known_p2p(pipeline: Pipeline, profile: Profile | None) -> Known:
@@ -208,7 +233,14 @@ def _fit_notes(times: TimeFit, samples: Sequence[Sample], slowest: int) -> list[
     return found
 
 
-def _profile_notes(profile: Profile | None) -> tuple[str, ...]:
+def _profile_notes(profile: Profile | None, partitions: int) -> tuple[str, ...]:
     if profile is None:
         return ("no profile was given: rows cover the clocks that the runs ran at, and no others",)
+    if partitions:
+        return (
+            f"{partitions} rows of partitions are kept as they were measured; plans scale them as the operations' "
+            "rows were corrected",
+            "runs do not record how partitions ran: all are taken to have overlapped nothing and cut no "
+            "microbatch, so leave out runs of plans that do",
+        )
     return ("rows of partitions and kernels are left out: plans use rows of operations alone",)

@@ -1,4 +1,4 @@
-"""The rows of a calibrated profile: one for each operation key and clock."""
+"""The rows of a calibrated profile: one for each operation key and clock, and partitions of the profile before."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,10 @@ import numpy as np
 from energyopt.planner.arrays import Ints
 from energyopt.planner.calibration.op_energies import EnergyFit
 from energyopt.planner.calibration.op_times import Curve, Measured
+from energyopt.planner.composition.table import say_more
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKey
-from energyopt.schemas.profile import EnergySource, Level, ProfileRow
+from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
 
 
 def calibrated_rows(
@@ -32,6 +33,16 @@ def calibrated_rows(
             )
         rows += _rows(key, clocks, time_s.tolist(), energy_j.tolist(), measured[key])
     return tuple(rows)
+
+
+def kept_partitions(profile: Profile | None) -> tuple[ProfileRow, ...]:
+    """The rows of partitions that say more than those of whole operations, as they were measured.
+
+    Nothing where no operation overlaps or cuts its microbatch. Planning scales what it composes of them by the
+    ratio of the operation's calibrated row to the sum of its plain partitions, so that runs correct them too.
+    """
+    rows = [] if profile is None else [row for row in profile.rows if row.level is Level.PARTITION]
+    return tuple(rows) if say_more(rows) else ()
 
 
 def _clocks(curve: Curve, measured: Measured, every: Sequence[int]) -> Ints:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from energyopt.planner.calibration.records import Calibration, Fitted
 from energyopt.planner.tables import Table
 from energyopt.planner.wording import MISSING, gpus, number, percent, percent_change, relative
+from energyopt.schemas.profile_metadata import metadata_to_json
 
 if TYPE_CHECKING:
     from energyopt.planner.calibration.records import FittedOp, FittedRun
@@ -85,7 +86,7 @@ def calibration_to_json(found: Calibration) -> dict[str, Any]:
     """The same as one JSON object, with the new profile's digest and metadata."""
     return {
         "profile_sha256": found.profile.sha256(),
-        "metadata": asdict(found.profile.metadata),
+        "metadata": metadata_to_json(found.profile.metadata),
         "fitted": [asdict(one) for one in found.fitted],
         "runs": [asdict(one) for one in found.runs],
         "ops": [asdict(one) | {"key": str(one.key)} for one in found.ops],

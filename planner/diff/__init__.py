@@ -4,6 +4,7 @@ __all__ = [
     "clocks",
     "comparable",
     "compare",
+    "executions",
     "formats",
     "github",
     "interface",

@@ -25,14 +25,14 @@ def compare_clocks(old: Plan, new: Plan) -> tuple[ClockRow, ...]:
 
 
 def left_out(old: Plan, new: Plan) -> tuple[str, ...]:
-    """What `compare_clocks` had to leave out, in words."""
+    """What a comparison of operations has to leave out, in words."""
     one, other = old.pipeline.stages, new.pipeline.stages
     if one == other:
         return ()
     longer = "OLD" if one > other else "NEW"
     first, last = min(one, other), max(one, other) - 1
     which = f"stage {first}" if first == last else f"stages {first} to {last}"
-    return (f"clocks of {which} are left out: only {longer} has them",)
+    return (f"clocks and partitions of {which} are left out: only {longer} has them",)
 
 
 def _clocks(plan: Plan, stages: int) -> Clocks:

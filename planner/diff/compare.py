@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from energyopt.planner.diff.clocks import compare_clocks, left_out, op_name
 from energyopt.planner.diff.comparable import check_comparable
+from energyopt.planner.diff.executions import compare_executions
 from energyopt.planner.diff.records import Change, Comparison, Group, Side
 from energyopt.planner.diff.thresholds import NOISE
 from energyopt.schemas.plan import Baseline, Plan, Prediction
@@ -20,7 +21,7 @@ Numbers: TypeAlias = "Prediction | Baseline | FrontierPoint | None"
 
 
 def compare_plans(old: Plan, new: Plan, *, allow: frozenset[str]) -> Comparison:
-    """Compare two plans of one job: prediction (J, s), baselines, and clocks (MHz).
+    """Compare two plans of one job: prediction (J, s), baselines, clocks (MHz) and partitions.
 
     Raises:
         NotComparableError: different jobs, in something that `allow` (names of `Allowance`) does not accept.
@@ -37,6 +38,7 @@ def compare_plans(old: Plan, new: Plan, *, allow: frozenset[str]) -> Comparison:
         new=sides[1],
         groups=groups,
         clocks=compare_clocks(old, new),
+        executions=compare_executions(old, new),
         offers=() if new.predicted is None else ((new.predicted.iteration_time_s, new.predicted.energy_j),),
         notes=notes + left_out(old, new) + _alternatives(old, new),
     )

@@ -39,7 +39,8 @@ class Report:
     def verdict(self) -> str:
         """The outcome in one line, with the limits that decided it."""
         if not is_judged(self.comparison):
-            return "not judged: neither file predicts energy or time; only clocks were compared"
+            compared = "clocks and partitions" if self.comparison.executions else "clocks"
+            return f"not judged: neither file predicts energy or time; only {compared} were compared"
         limits = f"energy {self.limits.energy.words('J')}, time {self.limits.time.words('s')}"
         count = len(self.failures)
         if not count:

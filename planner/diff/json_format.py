@@ -4,9 +4,11 @@ from dataclasses import asdict
 from typing import Any
 
 from energyopt.planner.diff.interface import Report
-from energyopt.planner.diff.records import Change, Group, Side
+from energyopt.planner.diff.records import Change, ExecutionRow, Group, Side
 from energyopt.planner.diff.thresholds import Failure, is_judged
+from energyopt.planner.executions import Executions, ordered
 from energyopt.schemas.files import canonical_json
+from energyopt.schemas.partitions import partitions_to_json
 
 FORMAT = "energyopt-diff"
 SCHEMA_VERSION = 1
@@ -24,6 +26,7 @@ def render_json(report: Report) -> str:
             "new": _side(comparison.new, report.new_file),
             "groups": [_group(group) for group in comparison.groups],
             "clocks": [asdict(row) for row in comparison.clocks],
+            "executions": [_execution(row) for row in comparison.executions],
             "deadlines": [
                 {"deadline_s": deadline_s, "energy_j": _change(one)}
                 for deadline_s, one in comparison.deadlines
@@ -56,6 +59,36 @@ def _group(group: Group) -> dict[str, Any]:
         "in_new": group.in_new,
         "changes": {one.quantity: _change(one) for one in group.changes},
     }
+
+
+def _execution(row: ExecutionRow) -> dict[str, Any]:
+    return {
+        "stage": row.stage,
+        "chunk": row.chunk,
+        "kind": str(row.kind),
+        "common": row.common,
+        "changed": row.changed,
+        "nanobatches": {
+            "changed": row.recut,
+            "old": _nanobatches(row.old),
+            "new": _nanobatches(row.new),
+        },
+        "partitions": {
+            name: {"changed": changed, "old": _configs(row.old, name), "new": _configs(row.new, name)}
+            for name, changed in row.partitions.items()
+        },
+    }
+
+
+def _nanobatches(one: Executions) -> list[dict[str, int]]:
+    return [{"nanobatches": parts, "ops": ops} for parts, ops in sorted(one.nanobatches.items())]
+
+
+def _configs(one: Executions, partition: str) -> list[dict[str, Any]]:
+    return [
+        partitions_to_json(((partition, config),))[partition] | {"ops": ops}
+        for config, ops in ordered(one.configs(partition))
+    ]
 
 
 def _change(one: Change) -> dict[str, float | None]:

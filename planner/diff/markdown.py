@@ -3,7 +3,7 @@
 import re
 
 from energyopt.planner.diff.interface import Report
-from energyopt.planner.diff.tables import clock_summary, report_tables
+from energyopt.planner.diff.tables import report_tables, summaries
 from energyopt.planner.tables import Table
 from energyopt.planner.wording import one_line
 
@@ -19,8 +19,8 @@ def render_markdown(report: Report) -> str:
     if report.comparison.notes:
         blocks.append("\n".join(f"- note: {escape(note)}" for note in report.comparison.notes))
     blocks += [_table(table) for table in report_tables(report)]
-    if (summary := clock_summary(report)) is not None:
-        blocks.append(summary)
+    if lines := summaries(report):
+        blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 
 

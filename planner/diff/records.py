@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from energyopt.planner.executions import Executions
 from energyopt.planner.wording import relative
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.pipeline import Pipeline
@@ -93,8 +94,30 @@ class ClockRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionRow:
+    """How the operations of one (stage, chunk, kind) are carried out.
+
+    Of the `common` operations, which are in both files, `changed` are carried out differently: `recut` cut their
+    microbatch otherwise, and of each partition that any operation of either file does not run plainly,
+    `partitions` counts those that run it in another configuration. old, new: of all operations of a file.
+    """
+
+    stage: int
+    chunk: int
+    kind: OpKind
+    common: int
+    changed: int
+    recut: int
+    partitions: dict[str, int]
+    old: Executions
+    new: Executions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Everything that was compared.
+
+    executions: of each key where either plan runs an operation otherwise than plainly.
 
     deadlines: for every point of an old frontier the energy of the cheapest new point that is as fast.
     offers: (iteration_time_s, energy_j) of everything that the new file holds.
@@ -105,6 +128,7 @@ class Comparison:
     new: Side
     groups: tuple[Group, ...]
     clocks: tuple[ClockRow, ...] = ()
+    executions: tuple[ExecutionRow, ...] = ()
     deadlines: tuple[tuple[float, Change], ...] = ()
     offers: tuple[tuple[float, float], ...]
     notes: tuple[str, ...]

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from energyopt.planner.diff.interface import Report
-from energyopt.planner.diff.records import Change, ClockRow, ClockStats, Group
+from energyopt.planner.diff.records import Change, ClockRow, ClockStats, ExecutionRow, Group
+from energyopt.planner.executions import Executions, config_words, nanobatch_words
 from energyopt.planner.tables import Table
 from energyopt.planner.wording import MISSING, change, number, percent, percent_change
 
@@ -23,15 +24,38 @@ def report_tables(report: Report) -> Iterator[Table]:
         yield _deadlines(report)
     if any(row.changed or row.old is None or row.new is None for row in comparison.clocks):
         yield _clocks(comparison.clocks)
+    if rows := tuple(execution_rows(report)):
+        columns = ("partitions of", "partition", "ops", "changed", "old", "new")
+        yield Table(title="partitions that change", columns=columns, rows=rows)
 
 
-def clock_summary(report: Report) -> str | None:
-    """How many operations changed their clock, in one line; None where no operations were compared."""
-    rows = report.comparison.clocks
-    if not rows:
-        return None
-    changed, common = sum(row.changed for row in rows), sum(row.common for row in rows)
-    return f"{changed} of {common} operations change their clock"
+def summaries(report: Report) -> list[str]:
+    """How many operations change their clock or how they are carried out; none where no plans were compared."""
+    comparison = report.comparison
+    if not comparison.clocks:
+        return []
+    changed, common = (sum(getattr(row, name) for row in comparison.clocks) for name in ("changed", "common"))
+    found = [f"{changed} of {common} operations change their clock"]
+    if comparison.executions:
+        changed = sum(row.changed for row in comparison.executions)
+        found.append(f"{changed} of {common} operations change how they are carried out")
+    return found
+
+
+def execution_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Name, partition, operations, how many of them change, and how they ran and run: a line for each change."""
+    for row in report.comparison.executions:
+        if row.recut:
+            cut = (_of(one, nanobatch_words(one.nanobatches)) for one in (row.old, row.new))
+            yield _op_name(row), "nanobatches", _counts(row.old.ops, row.new.ops), str(row.recut), *cut
+        for name, changed in row.partitions.items():
+            if changed or not row.common:
+                cells = (_of(one, config_words(one.configs(name))) for one in (row.old, row.new))
+                yield _op_name(row), name, _counts(row.old.ops, row.new.ops), str(changed), *cells
+
+
+def _of(one: Executions, words: str) -> str:
+    return words if one.ops else MISSING
 
 
 def _totals(report: Report) -> Table:
@@ -83,18 +107,25 @@ def _clocks(clocks: tuple[ClockRow, ...]) -> Table:
 
 
 def _clock_row(row: ClockRow) -> tuple[str, ...]:
-    chunk = f" chunk {row.chunk}" if row.chunk else ""
     old, new = row.old, row.new
-    counts = dict.fromkeys((str(old.ops if old else 0), str(new.ops if new else 0)))
     return (
-        f"stage {row.stage}{chunk} {row.kind}",
-        " -> ".join(counts),
+        _op_name(row),
+        _counts(old.ops if old else 0, new.ops if new else 0),
         str(row.changed),
         _mean(old),
         _mean(new),
         _range(old),
         _range(new),
     )
+
+
+def _op_name(row: ClockRow | ExecutionRow) -> str:
+    chunk = f" chunk {row.chunk}" if row.chunk else ""
+    return f"stage {row.stage}{chunk} {row.kind}"
+
+
+def _counts(old: int, new: int) -> str:
+    return str(new) if old == new else f"{old} -> {new}"
 
 
 def _mean(stats: ClockStats | None) -> str:

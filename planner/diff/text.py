@@ -1,7 +1,7 @@
 """A comparison for a terminal or a log."""
 
 from energyopt.planner.diff.interface import Report
-from energyopt.planner.diff.tables import clock_summary, report_tables
+from energyopt.planner.diff.tables import report_tables, summaries
 from energyopt.planner.tables import plain
 from energyopt.planner.wording import one_line
 
@@ -10,8 +10,8 @@ def render_text(report: Report) -> str:
     """Heading, notes, tables and the verdict."""
     blocks = ["\n".join([one_line(report.heading()), *_notes(report)])]
     blocks += [plain(table) for table in report_tables(report)]
-    if (summary := clock_summary(report)) is not None:
-        blocks.append(summary)
+    if lines := summaries(report):
+        blocks.append("\n".join(lines))
     found = [f"  {one_line(failure.words())}" for failure in report.failures]
     blocks.append("\n".join([report.verdict(), *found]))
     return "\n\n".join(blocks) + "\n"

@@ -1,6 +1,7 @@
 """The relaxed planning problem (LP) and its exact counterpart (MILP), each written once per solver."""
 
 __all__ = [
+    "aggregated",
     "cvxpy_lp",
     "cvxpy_milp",
     "cvxpy_mixed",

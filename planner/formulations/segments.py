@@ -53,9 +53,9 @@ def build_segments(problem: Problem) -> SegmentArrays:
     rows = _rows(problem, first_segment, counts, sinks)
     lags = np.concatenate((problem.graph.lag_s, np.zeros(len(sinks))))
     return SegmentArrays(
-        cost=np.concatenate((np.zeros(n + 1), _rounded(_slopes(problem) * time_scale_s / energy_scale_j))),
-        upper=np.concatenate((np.full(n + 1, np.inf), _rounded(_widths(problem) / time_scale_s))),
-        row_lower=_rounded((problem.fastest_s[rows.tail] + lags) / time_scale_s),
+        cost=np.concatenate((np.zeros(n + 1), rounded(_slopes(problem) * time_scale_s / energy_scale_j))),
+        upper=np.concatenate((np.full(n + 1, np.inf), rounded(_widths(problem) / time_scale_s))),
+        row_lower=rounded((problem.fastest_s[rows.tail] + lags) / time_scale_s),
         start=rows.start.astype(np.int32),
         index=rows.index.astype(np.int32),
         value=rows.value,
@@ -114,7 +114,8 @@ def _widths(problem: Problem) -> Floats:
     return np.concatenate([front.segment_width_s for front in _front_of_each(problem)])
 
 
-def _rounded(values: Floats) -> Floats:
+def rounded(values: Floats) -> Floats:
+    """Values with 12 significant digits."""
     with np.errstate(divide="ignore"):
         exponent = np.where(values == 0, 0, np.ceil(np.log10(np.abs(values))))
     scale = 10.0 ** (_DIGITS - exponent)

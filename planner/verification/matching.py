@@ -23,7 +23,8 @@ def check_plan(plan: Plan, plan_file: Path, telemetry: Telemetry, file: str) -> 
     """Refuse a run of another plan; return what the reader should know.
 
     A run names its plan by the digest of the file's bytes. Another digest is accepted where every operation that
-    was recorded asked for the clock that this plan gives it: then only the file's bytes differ.
+    was recorded asked for the clock that this plan gives it, and the plan has nothing but clocks: then only the
+    file's bytes differ. How partitions ran is not recorded.
 
     Raises:
         NotComparableError: another pipeline or another plan, or energies of another scope.
@@ -34,7 +35,7 @@ def check_plan(plan: Plan, plan_file: Path, telemetry: Telemetry, file: str) -> 
     found = telemetry.metadata.plan_sha256
     if found == hashlib.sha256(read_bytes(plan_file)).hexdigest():
         return notes
-    wrong = _other_clocks(plan, telemetry)
+    wrong = _other_clocks(plan, telemetry) or _beyond_clocks(plan)
     if wrong is not None:
         named = "no plan" if found is None else f"the plan with digest {found[:12]}"
         raise NotComparableError(f"{file} is of {named}, not of {plan_file}: {wrong}; give the plan that ran")
@@ -141,6 +142,18 @@ def _other_clocks(plan: Plan, telemetry: Telemetry) -> str | None:
                 f"{planned[name]}"
             )
     return None
+
+
+def _beyond_clocks(plan: Plan) -> str | None:
+    """Why equal clocks do not make a run one of this plan; None where they do."""
+    ops = [op for stage in plan.stages for op in stage]
+    other = sum(op.nanobatches > 1 or bool(op.partitions) for op in ops)
+    if not other:
+        return None
+    return (
+        f"its clocks are this plan's, but runs do not record nanobatches and partitions, which this plan sets in "
+        f"{other} operations"
+    )
 
 
 def _name(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """What a reader must know before trusting a verification, in words; and where the model is off most."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from energyopt.planner.verification.promises import Promise
 from energyopt.planner.verification.records import OpRow, Section, WorkRow
@@ -13,14 +13,15 @@ _HELD = 0.98
 _SHOWN = 5
 
 
-def profile_notes(promise: Promise) -> list[str]:
-    """How many operations the profile has no row for."""
-    between, beyond = promise.unmeasured
+def profile_notes(promised: Mapping[int, Promise]) -> list[str]:
+    """How many operations the profile has no row for at their clock, and which alternatives it cannot price."""
+    between, beyond = promised[0].unmeasured
     names = (
         (between, "between rows of the profile: interpolated"),
         (beyond, "beyond its rows: extrapolated"),
     )
-    return [f"{count} operations run at clocks {name}" for count, name in names if count]
+    found = [f"{count} operations run at clocks {name}" for count, name in names if count]
+    return found + list(dict.fromkeys(one.unpriced for one in promised.values() if one.unpriced))
 
 
 def time_notes(pipeline: Pipeline, profile: Profile | None) -> list[str]:

@@ -1,6 +1,6 @@
 """What operations took by (stage, chunk, kind, clock), on each stage's slowest rank, beside what a profile says."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ _KEY = ("stage", "chunk", "op", "sm_clock_mhz")
 _READ = ("rank", "iteration", "microbatch", "time_s", "achieved_sm_clock_mhz", "throttle")
 _Key = tuple[Any, ...]
 
+Planned = Mapping[tuple[OpKey, int], float | None]
+"""By key and clock, s; None where the profile does not tell."""
+
 
 def chosen_ops(telemetry: Telemetry, numbers: Ints) -> pa.Table:
     """The operations of some iterations, with the columns that tell of them."""
@@ -33,8 +36,11 @@ def chosen_ops(telemetry: Telemetry, numbers: Ints) -> pa.Table:
     return rows.filter(chosen)
 
 
-def op_rows(ops: pa.Table, profile: Profile | None) -> tuple[OpRow, ...]:
-    """One row per (stage, chunk, kind, clock), by rising key; predicted where the profile has the operation."""
+def op_rows(ops: pa.Table, profile: Profile | None, planned: Planned | None = None) -> tuple[OpRow, ...]:
+    """One row per (stage, chunk, kind, clock), by rising key; predicted where the profile has the operation.
+
+    planned: what a plan's operations take by the profile; others are taken to be plain.
+    """
     # sorted first: sums in another order differ in their last digits
     ops = ops.sort_by([(name, "ascending") for name in (*_KEY, "rank", "iteration", "microbatch")])
     each = ops.group_by([*_KEY, "rank", "iteration"], use_threads=False).aggregate(
@@ -42,7 +48,7 @@ def op_rows(ops: pa.Table, profile: Profile | None) -> tuple[OpRow, ...]:
     )
     reasons = _reasons(ops)
     return tuple(
-        _row(key, part, profile, reasons.get(key, 0))
+        _row(key, part, _predicted_s(key, profile, planned or {}), reasons.get(key, 0))
         for key, part in sorted(_by_key(each).items(), key=_place)
     )
 
@@ -90,28 +96,31 @@ def _codes(column: pa.ChunkedArray) -> Ints:
     return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
 
 
-def _row(key: _Key, part: dict[str, np.ndarray[Any, Any]], profile: Profile | None, bits: int) -> OpRow:
+def _row(key: _Key, part: dict[str, np.ndarray[Any, Any]], predicted_s: float | None, bits: int) -> OpRow:
     stage, chunk, op, clock = key
     by_rank = [part["time_s_mean"][part["rank"] == rank] for rank in np.unique(part["rank"])]
     slowest = max(by_rank, key=lambda times: float(times.mean()))
     seen = part["achieved_sm_clock_mhz_mean"]
     seen = seen[np.isfinite(seen)]
-    op_key = OpKey(stage, chunk or 0, OpKind(op))
     return OpRow(
         stage=stage,
         chunk=chunk or 0,
         op=OpKind(op),
         sm_clock_mhz=clock,
         ops=int(part["time_s_count"].sum()),
-        time=compare(_profiled_s(profile, op_key, clock), estimate(slowest)),
+        time=compare(predicted_s, estimate(slowest)),
         achieved_sm_clock_mhz=float(seen.mean()) if len(seen) else None,
         throttle=throttle_names(bits),
     )
 
 
-def _profiled_s(profile: Profile | None, key: OpKey, clock: int | None) -> float | None:
+def _predicted_s(place: _Key, profile: Profile | None, planned: Planned) -> float | None:
+    stage, chunk, op, clock = place
+    key = OpKey(stage, chunk or 0, OpKind(op))
     if profile is None or clock is None:
         return None
+    if (key, clock) in planned:
+        return planned[key, clock]
     try:
         options = measured_options(profile, {key})[key]
     except ProfileError:  # an operation outside the pipeline, such as the optimizer

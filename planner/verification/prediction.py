@@ -1,11 +1,11 @@
-"""What a profile says that a plan's clocks cost, stage by stage, on one GPU of each stage."""
+"""What a profile says that a plan costs, stage by stage, on one GPU of each stage."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from energyopt.planner.options import OptionTable, measured_options
 from energyopt.planner.simulation import simulate
+from energyopt.planner.verification.pricing import PLAIN_MANNER, Prices, manner_of
 from energyopt.schemas.errors import NotComparableError, ProfileError
 from energyopt.schemas.ops import Op, OpKey, Schedule
 from energyopt.schemas.options import Option
@@ -20,6 +20,10 @@ MOST_BEYOND = 0.05
 _BASE = 0.05  # the outermost trend is that between rows which lie at least this share of the clock apart
 
 
+class UnpricedError(ProfileError):
+    """The profile does not tell what operations cost that are carried out as the plan wants it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
     """The cost of a plan by a profile.
@@ -31,7 +35,6 @@ class Predicted:
     iteration_time_s: float
     stage_busy_s: tuple[float, ...]
     stage_energy_j: tuple[float, ...]
-    costs: dict[tuple[OpKey, int], Option]
     between: int
     beyond: int
 
@@ -39,22 +42,19 @@ class Predicted:
 def predict(
     stages: tuple[tuple[PlannedOp, ...], ...], pipeline: Pipeline, schedule: Schedule, profile: Profile
 ) -> Predicted:
-    """Price a plan's clocks with a profile's rows, its P2P time and its fixed time (the pipeline's if it has none).
+    """Price a plan with a profile's rows, its P2P time and its fixed time (the pipeline's if it has none).
 
     A clock between two rows is interpolated, one beyond them follows the outermost rows' trend.
 
     Raises:
         NotComparableError: the plan's operations are not the schedule's.
+        UnpricedError: operations cut their microbatch, or run partitions, as the profile has no rows for.
         ProfileError: no rows for an operation, or more than 5 % of the operations lie far beyond the rows.
     """
-    asked = _clocks(stages, schedule)
-    table = measured_options(profile, {op.key for op in schedule.ops})
-    _refuse_far(table, schedule, asked)
-    costs = {
-        (op.key, clock): option_at(table[op.key], clock)
-        for op, clock in zip(schedule.ops, asked, strict=True)
-    }
-    options = [costs[op.key, clock] for op, clock in zip(schedule.ops, asked, strict=True)]
+    planned = _planned_ops(stages, schedule)
+    series = _series(schedule, planned, Prices(profile, (op.key for op in schedule.ops)))
+    _refuse_far(series, schedule, planned)
+    options = [option_at(known, op.sm_clock_mhz) for known, op in zip(series, planned, strict=True)]
     meta = profile.metadata
     timeline = simulate(
         schedule,
@@ -64,9 +64,7 @@ def predict(
     )
     busy_s = _per_stage(schedule, (one.time_s for one in options))
     drawn_j = _per_stage(schedule, (one.energy_j for one in options))
-    rows = [[one.sm_clock_mhz for one in table[op.key]] for op in schedule.ops]
-    missing = [clock for clock, known in zip(asked, rows, strict=True) if clock not in known]
-    beyond = sum(not known[0] <= clock <= known[-1] for clock, known in zip(asked, rows, strict=True))
+    between, beyond = _without_row(series, planned)
     return Predicted(
         iteration_time_s=timeline.iteration_time_s,
         stage_busy_s=tuple(busy_s),
@@ -74,10 +72,64 @@ def predict(
             energy_j + meta.wait_power_w * (timeline.iteration_time_s - time_s)
             for energy_j, time_s in zip(drawn_j, busy_s, strict=True)
         ),
-        costs=costs,
-        between=len(missing) - beyond,
+        between=between,
         beyond=beyond,
     )
+
+
+def planned_times_s(
+    stages: tuple[tuple[PlannedOp, ...], ...], profile: Profile
+) -> dict[tuple[OpKey, int], float | None]:
+    """By key and clock what a plan's operations take in the mean, s; None where the profile does not tell."""
+    planned = [(OpKey(stage, op.chunk, op.op), op) for stage, ops in enumerate(stages) for op in ops]
+    prices = Prices(profile, (key for key, _ in planned))
+    found: dict[tuple[OpKey, int], list[float | None]] = {}
+    for key, op in planned:
+        known = _known(key, op, prices)
+        time_s = None if isinstance(known, str) else option_at(known, op.sm_clock_mhz).time_s
+        found.setdefault((key, op.sm_clock_mhz), []).append(time_s)
+    return {
+        place: None if None in times else sum(one or 0.0 for one in times) / len(times)
+        for place, times in found.items()
+    }
+
+
+def _known(key: OpKey, op: PlannedOp, prices: Prices) -> tuple[Option, ...] | str:
+    """The options over clocks that tell what an operation costs, or why there are none.
+
+    Configurations of partitions are not extrapolated: at other clocks others are best, and profiles may hold each
+    at a few clocks only.
+    """
+    manner = manner_of(op)
+    series = prices.series(key, manner)
+    if not series.options:
+        return str(series.why)
+    low, high = series.options[0].sm_clock_mhz, series.options[-1].sm_clock_mhz
+    if manner != PLAIN_MANNER and not low <= op.sm_clock_mhz <= high:
+        return f"it has the partitions of the {key}, as planned, at {low} to {high} MHz, not at {op.sm_clock_mhz}"
+    return series.options
+
+
+def _series(schedule: Schedule, planned: Sequence[PlannedOp], prices: Prices) -> list[tuple[Option, ...]]:
+    found = [_known(one.key, op, prices) for one, op in zip(schedule.ops, planned, strict=True)]
+    reasons = [one for one in found if isinstance(one, str)]
+    if reasons:
+        raise UnpricedError(
+            f"the profile cannot price {len(reasons)} of {len(found)} operations: {reasons[0]}; give the profile "
+            "that the plan was made from, or none, to judge the plan's own prediction"
+        )
+    return [one for one in found if not isinstance(one, str)]
+
+
+def _without_row(series: Sequence[tuple[Option, ...]], planned: Sequence[PlannedOp]) -> tuple[int, int]:
+    """How many operations run at a clock between rows, and beyond all."""
+    between = beyond = 0
+    for known, op in zip(series, planned, strict=True):
+        clocks, clock = [one.sm_clock_mhz for one in known], op.sm_clock_mhz
+        outside = not clocks[0] <= clock <= clocks[-1]
+        beyond += outside
+        between += clock not in clocks and not outside
+    return between, beyond
 
 
 def option_at(options: tuple[Option, ...], sm_clock_mhz: int) -> Option:
@@ -106,33 +158,33 @@ def _around(options: tuple[Option, ...], place: int) -> tuple[Option, Option]:
     return edge, far[0] if far else inside[-1]
 
 
-def _refuse_far(table: OptionTable, schedule: Schedule, asked: list[int]) -> None:
+def _refuse_far(
+    series: Sequence[tuple[Option, ...]], schedule: Schedule, planned: Sequence[PlannedOp]
+) -> None:
     far = [
-        (op, clock)
-        for op, clock in zip(schedule.ops, asked, strict=True)
-        if not (1 - REACH) * table[op.key][0].sm_clock_mhz
-        <= clock
-        <= (1 + REACH) * table[op.key][-1].sm_clock_mhz
+        (one, known, op.sm_clock_mhz)
+        for one, known, op in zip(schedule.ops, series, planned, strict=True)
+        if not (1 - REACH) * known[0].sm_clock_mhz <= op.sm_clock_mhz <= (1 + REACH) * known[-1].sm_clock_mhz
     ]
-    if len(far) > MOST_BEYOND * len(asked):
-        op, clock = far[0]
-        known = [one.sm_clock_mhz for one in table[op.key]]
+    if len(far) > MOST_BEYOND * len(planned):
+        first, known, clock = far[0]
         raise ProfileError(
-            f"{len(far)} of {len(asked)} operations run far from any row of the profile: {op.key} at {clock} MHz, "
-            f"where it has {known[0]} to {known[-1]} MHz; profile, or calibrate with a run at, such clocks"
+            f"{len(far)} of {len(planned)} operations run far from any row of the profile: {first.key} at {clock} "
+            f"MHz, where it has {known[0].sm_clock_mhz} to {known[-1].sm_clock_mhz} MHz; profile, or calibrate "
+            "with a run at, such clocks"
         )
 
 
-def _clocks(stages: tuple[tuple[PlannedOp, ...], ...], schedule: Schedule) -> list[int]:
-    """The plan's clock for each operation of the schedule."""
-    planned = {(stage, *_name(op)): op.sm_clock_mhz for stage, ops in enumerate(stages) for op in ops}
-    asked = [planned.get((op.stage, op.kind, op.chunk, op.microbatch)) for op in schedule.ops]
-    if None in asked or len(planned) != len(asked):
+def _planned_ops(stages: tuple[tuple[PlannedOp, ...], ...], schedule: Schedule) -> list[PlannedOp]:
+    """The plan's words on each operation of the schedule."""
+    planned = {(stage, *_name(op)): op for stage, ops in enumerate(stages) for op in ops}
+    found = [planned.get((op.stage, op.kind, op.chunk, op.microbatch)) for op in schedule.ops]
+    if None in found or len(planned) != len(found):
         raise NotComparableError(
-            f"the plan has {len(planned)} operations, schedule {schedule.name} {len(asked)}, "
-            f"{sum(one is not None for one in asked)} of them in common: it is the plan of another schedule"
+            f"the plan has {len(planned)} operations, schedule {schedule.name} {len(found)}, "
+            f"{sum(one is not None for one in found)} of them in common: it is the plan of another schedule"
         )
-    return [one for one in asked if one is not None]
+    return [one for one in found if one is not None]
 
 
 def _name(op: PlannedOp) -> tuple[str, int, int]:

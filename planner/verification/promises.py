@@ -1,8 +1,8 @@
-"""What an iteration should cost: by the plan's own prediction, or by a profile for the plan's clocks."""
+"""What an iteration should cost: by the plan's own prediction, or by a profile for what the plan does."""
 
 from dataclasses import dataclass
 
-from energyopt.planner.verification.prediction import predict
+from energyopt.planner.verification.prediction import UnpricedError, predict
 from energyopt.planner.verification.runs import Run
 from energyopt.schemas.errors import NotComparableError
 from energyopt.schemas.ops import Schedule
@@ -16,21 +16,23 @@ class Promise:
     """What an iteration of one alternative should cost.
 
     energy_j: of the whole pipeline on `gpus` GPUs; stage_energy_j: of one GPU of each stage; unmeasured: operations
-        whose clock has no row in the profile (between rows, beyond them).
+        whose clock has no row in the profile (between rows, beyond them). unpriced: why the profile does not tell;
+        time and energy are then None.
     """
 
-    time_s: float
-    energy_j: float
+    time_s: float | None
+    energy_j: float | None
     gpus: int
     stage_energy_j: tuple[float, ...] | None = None
     unmeasured: tuple[int, int] = (0, 0)
+    unpriced: str | None = None
 
     def covered_j(self, run: Run) -> float | None:
         """The energy of the GPUs that were read; None where the promise cannot be split among them."""
         if self.stage_energy_j is not None:
             covered = zip(self.stage_energy_j, run.boards, strict=True)
             return sum(energy_j * boards for energy_j, boards in covered) or None
-        if not run.gpus or len(set(run.boards)) > 1:
+        if self.energy_j is None or not run.gpus or len(set(run.boards)) > 1:
             return None
         return self.energy_j * run.gpus / self.gpus
 
@@ -63,7 +65,10 @@ def _promised(one: Prediction, gpus: int) -> Promise:
 def _profiled(
     stages: tuple[tuple[PlannedOp, ...], ...], plan: Plan, schedule: Schedule, profile: Profile
 ) -> Promise:
-    found = predict(stages, plan.pipeline, schedule, profile)
+    try:
+        found = predict(stages, plan.pipeline, schedule, profile)
+    except UnpricedError as error:
+        return Promise(time_s=None, energy_j=None, gpus=plan.pipeline.stages, unpriced=str(error))
     return Promise(
         time_s=found.iteration_time_s,
         energy_j=sum(found.stage_energy_j),

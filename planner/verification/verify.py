@@ -16,6 +16,7 @@ from energyopt.planner.verification.notes import (
     worst_stage,
 )
 from energyopt.planner.verification.operations import chosen_ops, op_rows, work_rows
+from energyopt.planner.verification.prediction import planned_times_s
 from energyopt.planner.verification.promises import Promise, promises
 from energyopt.planner.verification.records import Quantity, Saving, Section, StageRow, Verification
 from energyopt.planner.verification.runs import WARM_UP, Recorded, Run, read_run
@@ -45,8 +46,8 @@ def verify(
 ) -> Verification:
     """Compare a plan's prediction with a run of it.
 
-    profile: where given, the prediction is recomputed from it for the plan's clocks (and needs `schedule`), and
-        operations are compared with its rows; without, the plan's own prediction is judged.
+    profile: where given, the prediction is recomputed from it for the plan's clocks and partitions (and needs
+        `schedule`), and operations are compared with its rows; without, the plan's own prediction is judged.
     skip: how many recorded iterations at the start of each run are left out.
     time_only: the energy is shown and not judged.
 
@@ -70,10 +71,10 @@ def verify(
         _section(measured, alternative, promise, tolerance, time_only)
         for alternative, promise in promised.items()
     )
-    notes += [*time_notes(plan.pipeline, profile), *profile_notes(promised[0]), *section_notes(sections)]
+    notes += [*time_notes(plan.pipeline, profile), *profile_notes(promised), *section_notes(sections)]
     saving, more = _saving(plan, measured, run, baselines, skip)
     ops = chosen_ops(run.telemetry, np.array(sections[0].numbers))
-    rows = op_rows(ops, profile)
+    rows = op_rows(ops, profile, None if profile is None else planned_times_s(plan.stages, profile))
     notes += clock_notes(rows)
     work = work_rows(rows, ops)
     return Verification(
@@ -97,6 +98,8 @@ def _section(run: Run, alternative: int, promise: Promise, tolerance: float, tim
     energy = compare(promise.covered_j(run), estimate(run.energy_j[kept]), tolerance)
     if (why := _unlike_the_pipeline(run, promise)) is not None:
         energy = doubt(energy, why)
+    if promise.unpriced is not None:
+        time, energy = (doubt(one, "the profile does not tell what the plan costs") for one in (time, energy))
     if time_only:
         energy = not_judged(energy, "--time-only")
     few = alternative and int(kept.sum()) < FEWEST_FOR_CORRELATION

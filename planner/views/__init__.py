@@ -5,6 +5,7 @@ __all__ = [
     "comparison",
     "frontier",
     "measured",
+    "partitions",
     "pipeline",
     "plan",
     "profile",

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from energyopt.planner.executions import executions
 from energyopt.planner.tables import Table
 from energyopt.planner.views.frontier import job_title
 from energyopt.planner.wording import MISSING, number, percent, percent_change, relative
 from energyopt.schemas.plan import plan_to_json
 
 if TYPE_CHECKING:
+    from energyopt.planner.executions import Executions
     from energyopt.planner.selection import Choice
     from energyopt.schemas.frontier import Frontier
     from energyopt.schemas.plan import Baseline, Plan
@@ -37,20 +39,36 @@ def choice_table(frontier: "Frontier", choice: "Choice", plan: "Plan") -> Table:
         name = f"next slower plan, point {choice.index + 1}"
         rows.append((name, number(time_s, "s"), number(energy_j, "J"), *against))
     columns = ("per iteration", "time_s", "energy_j", "plan's time against it", "plan's energy against it")
-    return Table(title=job_title(frontier), columns=columns, rows=tuple(rows))
+    return Table(title=f"{job_title(frontier)}{_carried_out(plan)}", columns=columns, rows=tuple(rows))
 
 
 def choice_to_json(frontier: "Frontier", choice: "Choice", plan: "Plan") -> dict[str, Any]:
     """The chosen point's number and names, with the plan's prediction and baselines."""
-    everything = plan_to_json(plan)
+    everything, found = plan_to_json(plan), _executions(plan)
     return {
         "point": choice.index,
         "names": list(frontier.points[choice.index].names),
         "gpus": plan.gpus,
+        "ops": found.ops,
+        "ops_in_nanobatches": found.in_nanobatches,
+        "partitions": list(found.partitions),
         "predicted": everything["predicted"],
         "baselines": everything["baselines"],
         "alternatives": [other["predicted"] for other in everything["alternatives"]],
     }
+
+
+def _executions(plan: "Plan") -> "Executions":
+    return executions([op for ops in plan.stages for op in ops])
+
+
+def _carried_out(plan: "Plan") -> str:
+    """What a training loop must do besides clocks, for the title; nothing where it need not do anything."""
+    found = _executions(plan)
+    if found.is_plain:
+        return ""
+    names = f"; planned partitions: {len(found.partitions)}" if found.partitions else ""
+    return f"; operations in nanobatches: {found.in_nanobatches} of {found.ops}{names}"
 
 
 def _gap(gap: float) -> str:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from energyopt.planner.tables import Table
+from energyopt.planner.views.partitions import gain_table, gain_to_json, gains
 from energyopt.planner.wording import MISSING, device, gpus, percent
 from energyopt.schemas.intervals import half_width
 from energyopt.schemas.ops import OpKind
+from energyopt.schemas.profile_metadata import metadata_to_json
 
 if TYPE_CHECKING:
     from energyopt.schemas.profile import Profile, ProfileRow
@@ -31,6 +32,12 @@ _COLUMNS = (
 _HELD = 0.98
 
 
+def measured_tables(profile: "Profile") -> tuple[Table, ...]:
+    """The ops and, where partitions were measured overlapped, what that brings each: not every configuration."""
+    overlap = gain_table(profile)
+    return (measured_table(profile), *(() if overlap is None else (overlap,)))
+
+
 def measured_table(profile: "Profile") -> Table:
     """One line per op: at its highest clock and where its energy is least, with 95 % intervals."""
     meta = profile.metadata
@@ -45,12 +52,14 @@ def measured_table(profile: "Profile") -> Table:
 
 def measured_to_json(profile: "Profile") -> dict[str, Any]:
     """The same as one JSON object, with every op at every clock."""
+    overlap = [gain_to_json(one) for one in gains(profile)]
     return {
         "profile_sha256": profile.sha256(),
-        "metadata": asdict(profile.metadata),
+        "metadata": metadata_to_json(profile.metadata),
         "rows": len(profile.rows),
         "invalid_rows": sum(row.invalid is not None for row in profile.rows),
         "ops": [_to_json(row) for rows in _usable_ops(profile) for row in rows],
+        **({"partitions": overlap} if overlap else {}),
     }
 
 

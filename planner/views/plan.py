@@ -3,6 +3,16 @@
 from collections.abc import Iterator
 from statistics import fmean
 
+from energyopt.planner.executions import (
+    Configs,
+    Executions,
+    clock_words,
+    executions_by_key,
+    launch_words,
+    nanobatch_words,
+    overlapped_words,
+    sm_words,
+)
 from energyopt.planner.tables import Table
 from energyopt.planner.wording import MISSING, device, gpus, number, percent, percent_change, relative
 from energyopt.schemas.ops import OpKey
@@ -10,8 +20,10 @@ from energyopt.schemas.plan import Baseline, Plan, Prediction
 
 
 def plan_tables(plan: Plan) -> tuple[Table, ...]:
-    """The job, what is predicted beside the baselines, and the clocks per (stage, chunk, kind)."""
-    return _header(plan), _totals(plan), _clocks(plan)
+    """The job, what is predicted beside the baselines, and the clocks and partitions per (stage, chunk, kind)."""
+    partitions = _partitions(plan)
+    beside = () if partitions is None else (partitions,)
+    return _header(plan), _totals(plan), _clocks(plan), *beside
 
 
 def _header(plan: Plan) -> Table:
@@ -89,3 +101,33 @@ def _clocks(plan: Plan) -> Table:
     )
     columns = ("clocks of", "ops", "lowest MHz", "mean MHz", "highest MHz")
     return Table(title="clocks", columns=columns, rows=rows)
+
+
+def _partitions(plan: Plan) -> Table | None:
+    """One row for each partition that any operation runs otherwise than plainly; None where none does."""
+    found = {key: one for key, one in executions_by_key(plan.stages).items() if not one.is_plain}
+    if not found:
+        return None
+    own_clocks = any(
+        config.sm_clock_mhz for one in found.values() for used in one.partitions.values() for config in used
+    )
+    columns = ("partitions of", "in nanobatches", "partition", "overlapped", "SMs", "launched before")
+    rows = tuple(row for key, one in found.items() for row in _partition_rows(key, one, own_clocks))
+    return Table(
+        title="partitions, and how many operations run them so",
+        columns=(*columns, "own MHz") if own_clocks else columns,
+        rows=rows,
+    )
+
+
+def _partition_rows(key: OpKey, one: Executions, own_clocks: bool) -> Iterator[tuple[str, ...]]:
+    cut = nanobatch_words(one.nanobatches)
+    if not one.partitions:
+        yield (str(key), cut, *[MISSING] * (5 if own_clocks else 4))
+    for name, configs in one.partitions.items():
+        yield (str(key), cut, name, *_config_cells(configs, own_clocks))
+
+
+def _config_cells(configs: Configs, own_clocks: bool) -> tuple[str, ...]:
+    cells = overlapped_words(configs), sm_words(configs), launch_words(configs)
+    return (*cells, clock_words(configs)) if own_clocks else cells

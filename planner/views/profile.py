@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from energyopt.planner.tables import Table
+from energyopt.planner.views.partitions import has_configurations, partition_table
 from energyopt.planner.wording import MISSING
 
 if TYPE_CHECKING:
@@ -13,8 +14,13 @@ if TYPE_CHECKING:
 
 
 def profile_tables(profile: "Profile") -> tuple[Table, ...]:
-    """Provenance, rows per level, what each operation costs on one GPU, and the invalid rows."""
+    """Provenance, rows per level, what each operation costs on one GPU, and the invalid rows.
+
+    Partitions have a table of their own where they were measured in several ways.
+    """
     tables = [_provenance(profile), _levels(profile), _costs(profile)]
+    if has_configurations(profile):
+        tables.append(partition_table(profile))
     if any(row.invalid is not None for row in profile.rows):
         tables.append(_invalid(profile))
     return tuple(tables)
@@ -25,7 +31,7 @@ def _provenance(profile: "Profile") -> Table:
     rows = [
         (item.name, _value(getattr(meta, item.name)))
         for item in fields(meta)
-        if item.name not in ("workload", "measurement")
+        if item.name not in ("workload", "measurement", "partition_order")
     ]
     rows += [(f"workload {name}", _value(value)) for name, value in sorted(meta.workload.items())]
     rows += [(f"measurement {name}", _value(value)) for name, value in sorted(meta.measurement.items())]
@@ -51,8 +57,9 @@ def _levels(profile: "Profile") -> Table:
 def _costs(profile: "Profile") -> Table:
     """One line per thing measured; a line's clocks, times and energies come from its usable rows alone."""
     found: dict[tuple[str, ...], list[ProfileRow]] = {}
+    elsewhere = has_configurations(profile)
     for row in profile.rows:
-        if row.invalid is None:
+        if row.invalid is None and not (elsewhere and row.level == "partition"):
             found.setdefault(_subject(row), []).append(row)
     columns = (
         "level",

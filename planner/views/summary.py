@@ -3,6 +3,8 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from energyopt.schemas.profile_metadata import metadata_to_json
+
 if TYPE_CHECKING:  # a plan can be shown without pyarrow
     from energyopt.schemas.frontier import Frontier
     from energyopt.schemas.profile import Profile
@@ -12,7 +14,7 @@ def profile_to_json(profile: "Profile") -> dict[str, Any]:
     """The profile's provenance, digest and rows."""
     return {
         "format": "energyopt-profile",
-        "metadata": asdict(profile.metadata),
+        "metadata": metadata_to_json(profile.metadata),
         "sha256": profile.sha256(),
         "rows": [asdict(row) for row in profile.rows],
     }

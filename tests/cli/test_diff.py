@@ -55,6 +55,18 @@ def test_a_file_against_itself_exits_with_0(run: Run, old: Path, frontier: Path)
     assert run(frontier, frontier) == 0
 
 
+def test_a_change_of_partitions_is_listed_and_no_failure(
+    run: Run, old: Path, small_plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tuple(tuple(replace(op, nanobatches=2) for op in ops) for ops in small_plan.stages)
+    write_plan(old.with_name("cut.json"), replace(small_plan, stages=cut))
+    assert run(old, old.with_name("cut.json")) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "0 of 8 operations change their clock\n8 of 8 operations change how they are carried out" in printed
+    )
+
+
 def test_worse_exits_with_1_however_many_findings(run: Run, old: Path, worse: Path) -> None:
     assert run(old, worse) == 1
     assert run(worse, old) == 0

@@ -138,6 +138,86 @@ def test_a_list_for_zeus(run: Run, files: Path, capsys: pytest.CaptureFixture[st
     assert found["clocks"][0]["mean_mhz"] == 1200.0
 
 
+@pytest.fixture
+def others(files: Path, small_frontier: Frontier) -> Path:
+    """Besides: clocks.parquet, of clocks alone and without the fastest point; foreign.parquet, of another GPU."""
+    clocks = replace(small_frontier, only="clocks", points=small_frontier.points[1:])
+    write_frontier(files / "clocks.parquet", clocks)
+    write_frontier(files / "foreign.parquet", replace(small_frontier, device_name="B200"))
+    return files
+
+
+def test_frontiers_side_by_side(run: Run, others: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(others / "frontier.parquet", others / "clocks.parquet") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("1f1b, 2 GPUs: side by side")
+    assert [line.split("  ")[0] for line in lines[2:]] == ["max clock", "all together", "clocks only"]
+    assert "-10.71 %" in lines[3]  # 3750 J of 4200 J
+
+
+def test_frontiers_side_by_side_as_json(run: Run, others: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(others / "frontier.parquet", others / "clocks.parquet", "--json") == 0
+    printed = capsys.readouterr().out
+    found = json.loads(printed)
+    assert printed == canonical_json(found)
+    assert [one["name"] for one in found["frontiers"]] == ["all together", "clocks only"]
+    assert found["frontiers"][1]["energy_j"] == [3950.0, 3750.0]
+
+
+def test_frontiers_in_one_picture(run: Run, others: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(others / "frontier.parquet", others / "clocks.parquet", "--plot", others / "f.png") == 0
+    assert (others / "f.png").read_bytes().startswith(b"\x89PNG")
+    assert f"wrote {others / 'f.png'}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("second", "flags", "complaint"),
+    [
+        ("foreign.parquet", (), "are of different jobs: their device name differs"),
+        ("plan.json", (), "plan.json"),
+        (
+            "clocks.parquet",
+            ("--timeline", "0", "t.png"),
+            "--timeline draws one frontier's point; give one file",
+        ),
+        ("clocks.parquet", ("--plot", "f.jpg"), "pictures are written as .png, .svg, .pdf"),
+    ],
+)
+def test_what_cannot_stand_side_by_side_is_refused(
+    run: Run,
+    others: Path,
+    second: str,
+    flags: tuple[str, ...],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(others)
+    assert run("frontier.parquet", second, *flags) == 2
+    printed = capsys.readouterr()
+    assert complaint in printed.err and printed.err.count("\n") == 1
+    assert printed.out == "" and not list(others.glob("*.jpg"))
+
+
+def test_a_comparison_never_replaces_an_input(
+    run: Run, others: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (others / "clocks.parquet").rename(others / "clocks.png")
+    before = (others / "clocks.png").read_bytes()
+    assert run(others / "frontier.parquet", others / "clocks.png", "--plot", others / "clocks.png") == 2
+    assert "is an input of this command; give another file to --plot" in capsys.readouterr().err
+    assert (others / "clocks.png").read_bytes() == before
+
+
+def test_the_partitions_of_a_plan(
+    run: Run, files: Path, small_plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut = tuple(tuple(replace(op, nanobatches=2) for op in ops) for ops in small_plan.stages)
+    write_plan(files / "plan.json", replace(small_plan, stages=cut))
+    assert run(files / "plan.json") == 0
+    assert "partitions, and how many operations run them so" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("flags", [("--plot",), ("--timeline", "0")])
 def test_a_picture_never_replaces_the_input(
     run: Run, files: Path, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]

@@ -6,6 +6,7 @@ every row of the profile is an option, and energy is what operations draw plus w
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -155,6 +156,85 @@ def random_job() -> Callable[..., Job]:
         schedule = build_schedule(settings)
         rows = _random_rows(schedule, seed, most, style)
         return Job(_profile(rows, wait_power_w), settings, schedule)
+
+    return build
+
+
+OVERLAPS = ((None, "norm"), (4, "norm"), (8, "rope"))  # SMs and launch point
+
+
+def _partition_rows(schedule: Schedule, seed: int, clocks: Sequence[int]) -> list[ProfileRow]:
+    """Two partitions of each operation, whole and in two nanobatches with and without overlap, and an extra."""
+    chance, rows = random.Random(seed), []
+    for key in sorted({op.key for op in schedule.ops}):
+        for name, most in (("attention", 2.0), ("mlp", 3.0), ("embedding", 0.3)):
+            size = chance.uniform(most / 2, most)
+            ways = [(None, 1, "sequential", None, None)]
+            if name != "embedding":
+                ways = [(cut, cut, "sequential", None, None) for cut in (1, 2)]
+                ways += [(2, 2, "overlapped", *one) for one in OVERLAPS]
+            for cut, count, execution, sms, launch in ways:
+                slower, hungrier = chance.uniform(0.7, 1.1), chance.uniform(0.7, 1.2)
+                for clock in clocks:
+                    time_s = size / count * (0.3 + 0.7 * 1400 / clock)
+                    time_s *= slower if execution == "overlapped" else 1.0 if cut in (None, 1) else 1.05
+                    rows.append(
+                        ProfileRow(
+                            level=Level.PARTITION,
+                            stage=key.stage,
+                            chunk=key.chunk,
+                            op=key.kind,
+                            partition=name,
+                            count=count,
+                            execution=execution,
+                            comm_sms=sms,
+                            comm_launch=launch,
+                            nanobatches=cut,
+                            sm_clock_mhz=clock,
+                            time_s=time_s,
+                            energy_j=time_s * hungrier * (90 + 250 * (clock / 1400) ** 3),
+                            energy_source=EnergySource.MODEL,
+                        )
+                    )
+    return rows
+
+
+def _whole_rows(rows: Sequence[ProfileRow], factor: float) -> list[ProfileRow]:
+    """Rows of whole operations: what their plain partitions take together, times a factor."""
+    found: dict[tuple[Any, ...], list[ProfileRow]] = {}
+    for row in rows:
+        if row.execution == "sequential" and row.nanobatches in (None, 1):
+            found.setdefault((row.stage, row.chunk, row.op, row.sm_clock_mhz), []).append(row)
+    return [
+        replace(
+            parts[0],
+            level=Level.OP,
+            partition=None,
+            nanobatches=None,
+            count=1,
+            time_s=factor * sum(row.count * row.time_s for row in parts),
+            energy_j=factor * sum(row.count * row.energy_j for row in parts),
+        )
+        for parts in found.values()
+    ]
+
+
+@pytest.fixture(scope="session")
+def partition_job() -> Callable[..., Job]:
+    """A job whose operations are made of partitions, of random costs, at a few clocks.
+
+    whole: rows of whole operations besides, so many times what their plain partitions take; none if None.
+    """
+
+    def build(
+        seed: int, *, whole: float | None = None, clocks: Sequence[int] = (1000, 1200, 1400), **pipeline: Any
+    ) -> Job:
+        settings = Pipeline(**({"stages": 2, "microbatches": 2} | pipeline))
+        schedule = build_schedule(settings)
+        rows = _partition_rows(schedule, seed, clocks)
+        profile = _profile([], 70.0)
+        rows += [] if whole is None else _whole_rows(rows, whole)
+        return Job(replace(profile, rows=tuple(rows)), settings, schedule)
 
     return build
 

@@ -13,6 +13,7 @@ import pytest
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.frontier import Frontier, read_frontier, write_frontier
 from energyopt.schemas.ops import OpKey, OpKind
+from energyopt.schemas.partitions import Execution, PartitionConfig
 
 Damage = Callable[[dict[str, Any], dict[str, Any]], None]
 
@@ -26,6 +27,42 @@ def written(tmp_path: Path, small_frontier: Frontier) -> Path:
 
 def test_round_trip(written: Path, small_frontier: Frontier) -> None:
     assert read_frontier(written) == small_frontier
+
+
+SAVED = {"saved_waiting_j": 1.5, "saved_clock_j": 200.0, "saved_overlap_j": -3.0, "saved_sm_share_j": 26.5}
+
+
+def test_savings_and_what_plans_may_choose_are_kept(tmp_path: Path, small_frontier: Frontier) -> None:
+    points = tuple(replace(point, **SAVED) for point in small_frontier.points)
+    full = replace(small_frontier, points=points, only="clocks", thinning_error=0.001)
+    write_frontier(tmp_path / "f.parquet", full)
+    assert read_frontier(tmp_path / "f.parquet") == full
+
+
+def test_files_from_before_there_were_savings_are_read(written: Path, small_frontier: Frontier) -> None:
+    table = pq.read_table(written)
+    assert set(SAVED) < set(table.column_names)
+    pq.write_table(table.drop_columns(list(SAVED)), written)
+    found = read_frontier(written)
+    assert found == small_frontier
+    assert {getattr(point, name) for point in found.points for name in SAVED} == {None}
+
+
+def test_savings_may_be_unknown_but_not_without_number(written: Path) -> None:
+    _rewrite(written, lambda _, columns: columns["saved_clock_j"].__setitem__(1, float("inf")))
+    with pytest.raises(FileFormatError, match="column 'saved_clock_j' is inf in row 1"):
+        read_frontier(written)
+
+
+def test_options_that_overlap_are_kept(tmp_path: Path, small_frontier: Frontier) -> None:
+    config = PartitionConfig(execution=Execution.OVERLAPPED, comm_sms=8, comm_launch="rope")
+    options = {
+        key: (*(replace(one, nanobatches=2, partitions=(("mlp", config),)) for one in own),)
+        for key, own in small_frontier.options.items()
+    }
+    frontier = replace(small_frontier, options=options)
+    write_frontier(tmp_path / "f.parquet", frontier)
+    assert read_frontier(tmp_path / "f.parquet") == frontier
 
 
 def test_equal_frontiers_give_equal_bytes(written: Path, small_frontier: Frontier, tmp_path: Path) -> None:

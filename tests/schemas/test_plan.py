@@ -12,6 +12,7 @@ from energyopt.applier.zeus import plan_from_zeus
 from energyopt.schemas.errors import FileFormatError
 from energyopt.schemas.nodes import Node
 from energyopt.schemas.ops import OpKind
+from energyopt.schemas.partitions import Execution, PartitionConfig
 from energyopt.schemas.plan import (
     Alternative,
     Plan,
@@ -25,6 +26,7 @@ from energyopt.schemas.plan import (
 SCHEMA = json.loads((Path(__file__).resolve().parents[2] / "schemas/json/plan.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 ABSENT = object()
+OP = "stages.0.ops.0"
 
 
 @pytest.fixture
@@ -40,12 +42,27 @@ def full_plan(small_plan: Plan) -> Plan:
 
 
 @pytest.fixture
-def plans(small_plan: Plan, full_plan: Plan, tmp_path: Path) -> dict[str, Plan]:
+def overlapped_plan(small_plan: Plan) -> Plan:
+    """The small plan with its first operation in two nanobatches, and every kind of partition in it."""
+    configs = (
+        PartitionConfig(execution=Execution.OVERLAPPED, comm_sms=15, comm_launch="rope"),
+        PartitionConfig(execution=Execution.OVERLAPPED, comm_launch="norm", sm_clock_mhz=1200),
+        PartitionConfig(execution=Execution.SEQUENTIAL, comm_sms=4),
+    )
+    first, *others = small_plan.stages[0]
+    partitions = tuple(zip(("attention", "mlp", "router"), configs, strict=True))
+    overlapped = replace(first, nanobatches=2, partitions=partitions)
+    return replace(small_plan, stages=((overlapped, *others), small_plan.stages[1]))
+
+
+@pytest.fixture
+def plans(small_plan: Plan, full_plan: Plan, overlapped_plan: Plan, tmp_path: Path) -> dict[str, Plan]:
     listing = tmp_path / "freqs.py"
     listing.write_text("[[('forward', 1410), ('backward', 1200)]]")
     return {
         "small": small_plan,
         "full": full_plan,
+        "overlapped": overlapped_plan,
         "imported": plan_from_zeus(listing, device_name="A100"),
         "bare": replace(
             small_plan, profile_sha256=None, predicted=None, max_clock=None, best_single_clock=None
@@ -96,6 +113,20 @@ def test_the_schema_is_one_and_accepts_real_plans(plans: dict[str, Plan]) -> Non
         VALIDATOR.validate(plan_to_json(plan))
 
 
+def test_members_of_partitions_may_be_null(overlapped_plan: Plan) -> None:
+    value = plan_to_json(overlapped_plan)
+    nothing = {"comm_sms": None, "comm_launch": None, "sm_clock_mhz": None}
+    for path, to in (
+        (f"{OP}.nanobatches", None),
+        (f"{OP}.partitions", None),
+        (f"{OP}.partitions.router", {"execution": "sequential"} | nothing),
+        (f"{OP}.partitions.mlp.comm_sms", None),
+    ):
+        other = changed(value, path, to)
+        plan_from_json(Node("p", "$", other))
+        VALIDATOR.validate(other)
+
+
 def test_members_that_may_be_absent(small_plan: Plan) -> None:
     value = plan_to_json(small_plan)
     for path in ("predicted", "alternatives", "tool_version", "profile.sha256", "baselines.max_clock"):
@@ -104,7 +135,6 @@ def test_members_that_may_be_absent(small_plan: Plan) -> None:
         VALIDATOR.validate(shorter)
 
 
-OP = "stages.0.ops.0"
 FAULTS = [
     ("format", ABSENT, "missing field @ $.format"),
     ("format", "energyopt-frontier", "this is a file of format 'energyopt-frontier', not 'energyopt-plan'"),
@@ -147,6 +177,19 @@ FAULTS = [
     (f"{OP}.microbatch", 0.5, "expected an integer, found 0.5 @ $.stages[0].ops[0].microbatch"),
     (f"{OP}.sm_clock_mhz", ABSENT, "missing field @ $.stages[0].ops[0].sm_clock_mhz"),
     (f"{OP}.sm_clock_mhz", "1400", "expected an integer, found '1400' @ $.stages[0].ops[0].sm_clock_mhz"),
+    (f"{OP}.nanobatches", 0, "expected at least 1, found 0 @ $.stages[0].ops[0].nanobatches"),
+    (f"{OP}.partitions", [], "expected an object @ $.stages[0].ops[0].partitions"),
+    *(
+        (f"{OP}.partitions", {"mlp": config}, f"{complaint} @ $.stages[0].ops[0].partitions.mlp")
+        for config, complaint in (
+            ({}, "missing field"),
+            ({"execution": "soon"}, "'soon' is none of sequential, overlapped"),
+            ({"execution": "overlapped"}, "missing field"),
+            ({"execution": "overlapped", "comm_launch": None}, "expected text, found None"),
+            ({"execution": "sequential", "comm_sms": 0}, "expected at least 1, found 0"),
+            ({"execution": "sequential", "sm_clock_mhz": 0.5}, "expected an integer, found 0.5"),
+        )
+    ),
     ("alternatives", {}, "expected an array @ $.alternatives"),
     ("alternatives", [{"stages": []}], "missing field @ $.alternatives[0].predicted"),
 ]

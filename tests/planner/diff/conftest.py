@@ -8,6 +8,7 @@ import pytest
 from energyopt.planner.diff.compare import compare_plans
 from energyopt.planner.diff.interface import Report
 from energyopt.planner.diff.thresholds import Limits, judge
+from energyopt.schemas.partitions import Execution, PartitionConfig
 from energyopt.schemas.plan import Plan
 
 MakePlan = Callable[..., Plan]
@@ -20,6 +21,36 @@ def make_plan(small_plan: Plan) -> MakePlan:
     def make(**predicted: float | None) -> Plan:
         assert small_plan.predicted is not None
         return replace(small_plan, predicted=replace(small_plan.predicted, **predicted))
+
+    return make
+
+
+@pytest.fixture
+def overlap() -> Callable[..., Plan]:
+    """A plan whose first forward of stage 0 cuts its microbatch and overlaps its attention on some SMs."""
+
+    def make(plan: Plan, sms: int | None = 8, launch: str = "rope", nanobatches: int = 2) -> Plan:
+        config = PartitionConfig(execution=Execution.OVERLAPPED, comm_sms=sms, comm_launch=launch)
+        first, *others = plan.stages[0]
+        changed = replace(first, nanobatches=nanobatches, partitions=(("attention", config),))
+        return replace(plan, stages=((changed, *others), plan.stages[1]))
+
+    return make
+
+
+@pytest.fixture
+def report_of() -> Callable[[Plan, Plan], Report]:
+    """The judged comparison of two plans."""
+
+    def make(old: Plan, new: Plan) -> Report:
+        comparison = compare_plans(old, new, allow=frozenset())
+        return Report(
+            old_file="old.json",
+            new_file="new.json",
+            comparison=comparison,
+            limits=Limits(),
+            failures=judge(comparison, Limits()),
+        )
 
     return make
 

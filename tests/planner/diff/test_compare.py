@@ -70,7 +70,7 @@ def test_only_stages_of_both_plans_have_clock_rows(small_plan: Plan) -> None:
     )
     found = compare_plans(small_plan, longer, allow=frozenset({"stages"}))
     assert {row.stage for row in found.clocks} == {0, 1}
-    assert "clocks of stage 2 are left out: only NEW has them" in found.notes
+    assert "clocks and partitions of stage 2 are left out: only NEW has them" in found.notes
     assert "different jobs, allowed: totals cover 2 GPUs and 3 GPUs" in found.notes
 
 

@@ -3,7 +3,9 @@
 import json
 from dataclasses import replace
 
+from energyopt.planner.selection import by_name, to_plan
 from energyopt.planner.tables import Table
+from energyopt.planner.views.choice import choice_table, choice_to_json
 from energyopt.planner.views.frontier import frontier_tables
 from energyopt.planner.views.pipeline import pipeline_tables
 from energyopt.planner.views.plan import plan_tables
@@ -11,6 +13,7 @@ from energyopt.planner.views.profile import profile_tables
 from energyopt.planner.views.summary import frontier_to_json, profile_to_json
 from energyopt.schemas.files import canonical_json
 from energyopt.schemas.frontier import Frontier
+from energyopt.schemas.partitions import Execution, PartitionConfig
 from energyopt.schemas.plan import Alternative, Plan
 from energyopt.schemas.profile import Profile
 
@@ -84,6 +87,57 @@ def test_a_plan_with_absent_parts_and_alternatives(small_plan: Plan) -> None:
     assert _row(totals, "max clock")["energy_j"] == "-"
     assert _row(totals, "best single clock")["plan's energy"] == "-"
     assert _row(totals, "alternative 0")["energy_j"] == "3975.0"
+
+
+def _overlapped(plan: Plan, clock: int | None = None) -> Plan:
+    """Both forwards of stage 0 in two nanobatches, the second also with overlap in its attention."""
+    config = PartitionConfig(
+        execution=Execution.OVERLAPPED, comm_sms=8, comm_launch="rope", sm_clock_mhz=clock
+    )
+    first, second, *others = plan.stages[0]
+    cut = replace(first, nanobatches=2)
+    overlapped = replace(second, nanobatches=2, partitions=(("attention", config),))
+    return replace(plan, stages=((cut, overlapped, *others), plan.stages[1]))
+
+
+def test_the_partitions_of_a_plan(small_plan: Plan) -> None:
+    partitions = plan_tables(_overlapped(small_plan))[-1]
+    assert partitions.title == "partitions, and how many operations run them so"
+    assert [dict(zip(partitions.columns, row, strict=True)) for row in partitions.rows] == [
+        {
+            "partitions of": "forward of stage 0",
+            "in nanobatches": "2 of 2 in 2",
+            "partition": "attention",
+            "overlapped": "1 of 2",
+            "SMs": "8",
+            "launched before": "rope (1)",
+        }
+    ]
+
+
+def test_clocks_of_a_partitions_own_are_shown(small_plan: Plan) -> None:
+    (row,) = plan_tables(_overlapped(small_plan, 900))[-1].rows
+    assert row[-1] == "900 (1)"
+
+
+def test_nanobatches_without_overlap_are_shown(small_plan: Plan) -> None:
+    stages = tuple(tuple(replace(op, nanobatches=2) for op in ops) for ops in small_plan.stages)
+    rows = plan_tables(replace(small_plan, stages=stages))[-1].rows
+    assert len(rows) == 4
+    assert rows[0] == ("backward of stage 0", "2 of 2 in 2", "-", "-", "-", "-")
+
+
+def test_what_a_chosen_point_asks_of_training(small_frontier: Frontier) -> None:
+    choice = by_name(small_frontier, "0")
+    plan = to_plan(small_frontier, choice)
+    assert choice_table(small_frontier, choice, plan).title.endswith("1f1b, 2 GPUs")
+    found = choice_to_json(small_frontier, choice, plan)
+    assert (found["ops"], found["ops_in_nanobatches"], found["partitions"]) == (8, 0, [])
+    overlapped = _overlapped(plan)
+    title = choice_table(small_frontier, choice, overlapped).title
+    assert title.endswith("2 GPUs; operations in nanobatches: 2 of 8; planned partitions: 1")
+    found = choice_to_json(small_frontier, choice, overlapped)
+    assert (found["ops_in_nanobatches"], found["partitions"]) == (2, ["attention"])
 
 
 def test_a_profile(small_profile: Profile) -> None:
