@@ -86,7 +86,7 @@ def plan_ways(
 def joint_options(ways: Sequence[WayPlans]) -> tuple[list[tuple[Option, ...]], list[list[int]]]:
     """The options of all ways one after the other, by front, and where each way's begin."""
     options: list[tuple[Option, ...]] = [()] * len(ways[0].problem.fronts)
-    firsts = []
+    firsts: list[list[int]] = []
     for number, way in enumerate(ways):
         first = []
         for front, own in enumerate(way.options):

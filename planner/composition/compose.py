@@ -187,7 +187,7 @@ def _unplanned(
 
 def _sm_shares(sources: Sequence[_Source], points: Ints, wait_power_w: float) -> dict[Option, float]:
     """For options that overlap, what their SM counts and launch points save."""
-    found = {}
+    found: dict[Option, float] = {}
     for source, own in _by_source(sources, points):
         if source.front is None or source.way is None or not len(own):
             continue
