@@ -7,6 +7,7 @@ import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.curve import Curve, trace_curve
+from energyopt.planner.formulations.aggregated import AggregatedRelaxedSolver
 from energyopt.planner.formulations.highs import HighsRelaxedSolver
 from energyopt.planner.placement import choose_plans, grid_windows, point_windows
 from energyopt.planner.problem import Problem
@@ -17,11 +18,11 @@ from energyopt.planner.realisation.rounding import Rounder
 from energyopt.planner.realisation.seeds import seed_plans
 from energyopt.planner.realisation.variation import Variation
 from energyopt.planner.realisation.windows import Judge
+from energyopt.planner.repeats import Repeats, find_repeats
 
 _FEWEST_ANCHORS = 20
-_SEED_PERIODS = 96
-_MIXTURES = 12  # plans mixed for each window and round
-_MEMBERS, _CHILDREN, _ACTIVE = 16, 64, 6
+_ALONE = 1000  # operations up to which the relaxed problem is solved as it stands
+_CLASSES = 1200  # classes of operations that are still solved quickly
 
 
 class Effort(StrEnum):
@@ -33,10 +34,20 @@ class Effort(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The work of a search: windows between neighbouring solved deadlines, and rounds of breeding."""
+    """The work of a search.
+
+    subdivisions: windows between neighbouring solved deadlines. periods: even plans that it starts from.
+    mixtures: plans mixed for each window and round. rounds: of breeding, each with so many active windows and
+    children for each; members: plans kept for each window.
+    """
 
     subdivisions: int
     rounds: int
+    periods: int = 96
+    mixtures: int = 12
+    members: int = 16
+    children: int = 64
+    active: int = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,13 +61,19 @@ class Solved:
 
 def budget_for(effort: Effort, n_ops: int) -> Budget:
     """Small problems are searched longer, so that time grows less than the number of operations."""
+    if n_ops > _ALONE:
+        return _large_budget(effort, n_ops)
     if effort is Effort.QUICK:
         return Budget(subdivisions=3, rounds=0)
-    if n_ops <= 400:
-        return Budget(subdivisions=10, rounds=55)
-    if n_ops <= 1000:
-        return Budget(subdivisions=10, rounds=80)
-    return Budget(subdivisions=5, rounds=50)
+    return Budget(subdivisions=10, rounds=55 if n_ops <= 400 else 80)
+
+
+def _large_budget(effort: Effort, n_ops: int) -> Budget:
+    """Long pipelines have many microbatches to mix options over: less search does."""
+    rounds = 0 if effort is Effort.QUICK else 6
+    if n_ops <= 10_000:
+        return Budget(subdivisions=2, rounds=rounds, periods=48, mixtures=4, members=8, children=16, active=8)
+    return Budget(subdivisions=1, rounds=0, periods=16, mixtures=2, members=2, children=8, active=4)
 
 
 def solve_frontier(
@@ -67,8 +84,12 @@ def solve_frontier(
     baseline_s is the max-clock baseline's makespan, for which a plan is always among them if it lies between.
     """
     progress("lower-bound curve", 0.0)
-    curve = trace_curve(problem, HighsRelaxedSolver(problem), baseline_s, max(points, _FEWEST_ANCHORS))
-    plans = _search(problem, curve, baseline_s, points, budget_for(effort, problem.n_ops), progress)
+    repeats = _repeats(problem)
+    solver = HighsRelaxedSolver(problem) if repeats is None else AggregatedRelaxedSolver(problem, repeats)
+    curve = trace_curve(problem, solver, baseline_s, max(points, _FEWEST_ANCHORS))
+    rounder = Rounder(problem, curve, None if repeats is None else repeats.op_class)
+    budget = budget_for(effort, problem.n_ops)
+    plans = _search(problem, curve, rounder, baseline_s, points, budget, progress)
     progress("bounds at the plans' own times", 0.95)
     choices = np.empty((problem.n_ops, plans.shape[1]), dtype=np.int64)
     choices[problem.graph.order] = plans
@@ -77,23 +98,44 @@ def solve_frontier(
     return Solved(curve=curve, choices=choices, makespan_s=makespan_s)
 
 
+def _repeats(problem: Problem) -> Repeats | None:
+    """The classes that a long pipeline's relaxed problem is solved in; None for one that is solved as it stands.
+
+    As many microbatches stand for themselves at either end as it takes to fill the pipeline, and in pipelines that
+    are not deep one round more.
+    """
+    if problem.n_ops <= _ALONE:
+        return None
+    schedule = problem.schedule
+    chunks, stages = schedule.chunks_per_stage, schedule.stages
+    found = find_repeats(schedule, problem.graph, (chunks + 1) * stages)
+    if len(found.ops) <= _CLASSES:
+        return found
+    return find_repeats(schedule, problem.graph, chunks * stages)
+
+
 def _search(
-    problem: Problem, curve: Curve, baseline_s: float, points: int, budget: Budget, progress: Progress
+    problem: Problem,
+    curve: Curve,
+    rounder: Rounder,
+    baseline_s: float,
+    points: int,
+    budget: Budget,
+    progress: Progress,
 ) -> Choices:
     """Plans [n, P] in topological order."""
-    rounder = Rounder(problem, curve)
     variation = Variation(problem, rounder.sweeper.order)
     workshop = Workshop(rounder=rounder, variation=variation, judge=Judge(curve, problem.static_power_w))
     progress("rounding to measured options", 0.3)
-    seeds = seed_plans(problem, rounder, _SEED_PERIODS)
+    seeds = seed_plans(problem, rounder, budget.periods)
     windows = grid_windows(problem, curve, baseline_s, budget.subdivisions)
-    pool = fill_pool(workshop, windows, seeds, _MIXTURES)
+    pool = fill_pool(workshop, windows, seeds, budget.mixtures)
     chosen = choose_plans(pool, workshop.judge, curve, points)
     windows = point_windows(pool, chosen)
-    population = Population(workshop, windows, pool, _MEMBERS)
+    population = Population(workshop, windows, pool, budget.members)
     for number in range(budget.rounds):
         progress("winning back slack", 0.45 + 0.5 * number / budget.rounds)
-        population.breed(min(_ACTIVE, len(chosen)), _CHILDREN)
+        population.breed(min(budget.active, len(chosen)), budget.children)
     return population.best().choices
 
 

@@ -5,4 +5,4 @@ and `pool` find plans for many deadlines at once, `population` improves those of
 `variation` makes new plans from old ones.
 """
 
-__all__ = ["pool", "population", "rounding", "seeds", "sweeps", "variation", "windows"]
+__all__ = ["pool", "population", "rounding", "seeds", "shortening", "sweeps", "variation", "windows"]

@@ -11,6 +11,7 @@ from energyopt.planner.arrays import Choices, Flags, Floats, Ints
 from energyopt.planner.curve import Curve
 from energyopt.planner.formulations.interface import Relaxed
 from energyopt.planner.problem import Problem
+from energyopt.planner.realisation.shortening import shortened
 from energyopt.planner.realisation.sweeps import Sweeper, price_tables
 
 BEYOND = (
@@ -34,13 +35,18 @@ class Rounder:
     anchor_s [A] are the relaxed solutions' deadlines, relaxed_s [n, A] their durations.
     """
 
-    def __init__(self, problem: Problem, curve: Curve) -> None:
+    def __init__(self, problem: Problem, curve: Curve, group_of: Ints | None = None) -> None:
+        """group_of: operations that the curve's solutions give the same prices, [n]; each its own if not given."""
         self.sweeper = Sweeper(problem)
         order = self.sweeper.order
         self.anchor_s = np.array([point.deadline_s for point in curve.points])
         self.relaxed_s = np.stack([point.relaxed.duration_s[order] for point in curve.points], axis=1)
+        if group_of is not None:
+            fastest_s = problem.fastest_s[order]
+            self.relaxed_s = shortened(self.sweeper, self.relaxed_s, fastest_s, self.anchor_s)
         prices = np.stack([_prices(problem, point.relaxed) for point in curve.points], axis=1)
-        self._tables = price_tables(problem, self.sweeper, prices[order])
+        groups = None if group_of is None else group_of[order]
+        self._tables = price_tables(problem, self.sweeper, prices[order], groups)
 
     def round_relaxed(
         self, deadline_s: Floats, spare_s: Floats, first: Ints, second: Ints, may_shrink: Flags

@@ -102,6 +102,28 @@ class Sweeper:
             np.subtract(finish_s[op], time_s[op], out=start_s[op])
         return finish_s
 
+    def longest_paths(self, time_s: Floats, spare_s: Floats) -> tuple[Floats, Floats]:
+        """The longest path through each operation and the sum of `spare_s` along it, for durations [n, W]."""
+        ahead_s, ahead_spare_s = self._one_way(range(len(time_s)), self._before, time_s, spare_s)
+        behind_s, behind_spare_s = self._one_way(range(len(time_s) - 1, -1, -1), self._after, time_s, spare_s)
+        return ahead_s + behind_s - time_s, ahead_spare_s + behind_spare_s - spare_s
+
+    def _one_way(
+        self, order: range, near: list[list[tuple[int, float]]], time_s: Floats, spare_s: Floats
+    ) -> tuple[Floats, Floats]:
+        """The longest path from one end up to and with each operation, and what it can spare, [n, W]."""
+        reach_s, total_s = np.empty_like(time_s), np.empty_like(time_s)
+        for op in order:
+            longest_s, along_s = np.zeros(time_s.shape[1]), np.zeros(time_s.shape[1])
+            for other, lag_s in near[op]:
+                candidate_s = reach_s[other] + lag_s
+                longer = candidate_s > longest_s
+                longest_s = np.where(longer, candidate_s, longest_s)
+                along_s = np.where(longer, total_s[other], along_s)
+            np.add(longest_s, time_s[op], out=reach_s[op])
+            np.add(along_s, spare_s[op], out=total_s[op])
+        return reach_s, total_s
+
     def makespan_s(self, time_s: Floats) -> Floats:
         """The longest path for given durations [n, W], [W]."""
         by_op_s = np.empty_like(time_s)
@@ -121,19 +143,30 @@ class PriceTables:
         return np.asarray((anchor * len(FACTORS) + factor) * (self.options + 1))
 
 
-def price_tables(problem: Problem, sweeper: Sweeper, price_w: Floats) -> PriceTables:
-    """Tabulate the best options for prices [n, A], operations in the sweeper's order."""
-    n, options = len(sweeper.front_of), sweeper.width
-    best = np.zeros((n, price_w.shape[1], len(FACTORS), options + 1), dtype=np.int16)
+def price_tables(
+    problem: Problem, sweeper: Sweeper, price_w: Floats, group_of: Ints | None = None
+) -> PriceTables:
+    """Tabulate the best options for prices [n, A], operations in the sweeper's order.
+
+    group_of: operations of one group [n] have one front and the same prices, so that they share a table; each has
+        its own if not given.
+    """
+    group_of = np.arange(len(price_w)) if group_of is None else group_of
+    groups, first = np.unique(group_of, return_index=True)
+    options = sweeper.width
+    best = np.zeros((len(groups), price_w.shape[1], len(FACTORS), options + 1), dtype=np.int16)
     for index, front in enumerate(problem.fronts):
-        ops = np.flatnonzero(sweeper.front_of == index)
+        own = np.flatnonzero(sweeper.front_of[first] == index)
         count = len(front.time_s)
-        cost_j = front.effective_j + FACTORS[:, None] * price_w[ops][:, :, None, None] * front.time_s
+        cost_j = front.effective_j + FACTORS[:, None] * price_w[first[own]][:, :, None, None] * front.time_s
         tie_j = _ROUNDING * np.abs(cost_j).max(axis=-1, keepdims=True)
         is_best = cost_j <= np.minimum.accumulate(cost_j, axis=-1) + tie_j
         ranks = np.where(is_best, np.arange(count, dtype=np.int16), np.int16(0))
-        best[ops, :, :, 1 : count + 1] = np.maximum.accumulate(ranks, axis=-1)
-    return PriceTables(best=list(best.reshape(n, -1)), options=options)
+        best[own, :, :, 1 : count + 1] = np.maximum.accumulate(ranks, axis=-1)
+    tables = list(best.reshape(len(groups), -1))
+    return PriceTables(
+        best=[tables[one] for one in np.searchsorted(groups, group_of).tolist()], options=options
+    )
 
 
 def _latest(finish_s: Floats, before: list[tuple[int, float]], origin: Floats) -> Floats:
