@@ -23,13 +23,16 @@ from energyopt.planner.repeats import Repeats, find_repeats
 _FEWEST_ANCHORS = 20
 _ALONE = 1000  # operations up to which the relaxed problem is solved as it stands
 _CLASSES = 1200  # classes of operations that are still solved quickly
+_LONG = 100_000  # operations from which on every deadline and every plan counts
+_FEW_ANCHORS = 8
 
 
 class Effort(StrEnum):
-    """How long to search for plans of measured options; bounds are exact with either."""
+    """How long to search for plans of measured options; bounds are the same with all."""
 
     QUICK = "quick"
     NORMAL = "normal"
+    THOROUGH = "thorough"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +68,20 @@ def budget_for(effort: Effort, n_ops: int) -> Budget:
         return _large_budget(effort, n_ops)
     if effort is Effort.QUICK:
         return Budget(subdivisions=3, rounds=0)
-    return Budget(subdivisions=10, rounds=55 if n_ops <= 400 else 80)
+    rounds = 55 if n_ops <= 400 else 80
+    return Budget(subdivisions=10, rounds=rounds if effort is Effort.NORMAL else 4 * rounds)
 
 
 def _large_budget(effort: Effort, n_ops: int) -> Budget:
     """Long pipelines have many microbatches to mix options over: less search does."""
-    rounds = 0 if effort is Effort.QUICK else 6
-    if n_ops <= 10_000:
-        return Budget(subdivisions=2, rounds=rounds, periods=48, mixtures=4, members=8, children=16, active=8)
-    return Budget(subdivisions=1, rounds=0, periods=16, mixtures=2, members=2, children=8, active=4)
+    if n_ops > _LONG:
+        return Budget(subdivisions=3, rounds=0, periods=8, mixtures=2, members=1, children=1, active=1)
+    if effort is Effort.THOROUGH:
+        return Budget(subdivisions=5, rounds=50)
+    rounds = 0 if effort is Effort.QUICK else 10
+    if n_ops <= 3 * _ALONE:
+        return Budget(subdivisions=3, rounds=rounds, mixtures=6, members=8, children=24)
+    return Budget(subdivisions=2, rounds=rounds, periods=48, mixtures=4, members=8, children=16)
 
 
 def solve_frontier(
@@ -86,7 +94,10 @@ def solve_frontier(
     progress("lower-bound curve", 0.0)
     repeats = _repeats(problem)
     solver = HighsRelaxedSolver(problem) if repeats is None else AggregatedRelaxedSolver(problem, repeats)
-    curve = trace_curve(problem, solver, baseline_s, max(points, _FEWEST_ANCHORS))
+    is_long = problem.n_ops > _LONG
+    curve = trace_curve(
+        problem, solver, baseline_s, _FEW_ANCHORS if is_long else max(points, _FEWEST_ANCHORS)
+    )
     rounder = Rounder(problem, curve, None if repeats is None else repeats.op_class)
     budget = budget_for(effort, problem.n_ops)
     plans = _search(problem, curve, rounder, baseline_s, points, budget, progress)
@@ -94,7 +105,8 @@ def solve_frontier(
     choices = np.empty((problem.n_ops, plans.shape[1]), dtype=np.int64)
     choices[problem.graph.order] = plans
     makespan_s = problem.paths.makespans_s(_times_s(problem, choices))
-    curve.solve(makespan_s.tolist())
+    if not is_long:
+        curve.solve(makespan_s.tolist())
     return Solved(curve=curve, choices=choices, makespan_s=makespan_s)
 
 

@@ -17,6 +17,7 @@ from energyopt.planner.realisation.sweeps import Sweeper, price_tables
 BEYOND = (
     2e-9  # relative distance past a plan's makespan at which sweeps find the plan: more than they keep off
 )
+_ROOM = 2**24  # operations times plans that are swept at once
 _INSIDE = 1e-9  # relative distance that some sweeps keep from a deadline, so that rounding cannot cross it
 
 
@@ -76,7 +77,28 @@ class Rounder:
     def _settle(
         self, latest_s: Floats, deadline_s: Floats, factors: tuple[Ints, Ints], may_shrink: Flags
     ) -> "Rounded":
-        """Sweep forward, back and forward again, the last time with factor 0."""
+        """Sweep forward, back and forward again, the last time with factor 0; wide populations in slices."""
+        width = max(4, _ROOM // len(latest_s) // 4 * 4)  # `_limit_s` looks at places in fours
+        if len(deadline_s) <= width:
+            return self._swept(latest_s, deadline_s, factors, may_shrink)
+        parts = [
+            self._swept(
+                latest_s[:, columns],
+                deadline_s[columns],
+                (factors[0][..., columns], factors[1][..., columns]),
+                may_shrink[columns],
+            )
+            for columns in (slice(first, first + width) for first in range(0, len(deadline_s), width))
+        ]
+        return Rounded(
+            choices=np.concatenate([part.choices for part in parts], axis=1),
+            effective_j=np.concatenate([part.effective_j for part in parts]),
+            makespan_s=np.concatenate([part.makespan_s for part in parts]),
+        )
+
+    def _swept(
+        self, latest_s: Floats, deadline_s: Floats, factors: tuple[Ints, Ints], may_shrink: Flags
+    ) -> "Rounded":
         sweeper, tables = self.sweeper, self._tables
         anchor, limit_s = self._nearest_anchor(deadline_s), _limit_s(deadline_s, may_shrink)
         _, start_s, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, factors[0]))
