@@ -19,10 +19,10 @@ $(PRODUCT): pyproject.toml constraints.txt
 	@$(PIP) -e .
 	@touch $@
 
-# and what developers need besides: the tests' tools, and torch, whose kernels the tests really run
+# and what developers need besides: the tests' tools, torch, whose kernels the tests really run, and the search's BoTorch
 $(STAMP): $(PRODUCT)
 	@echo "adding the tests' tools and torch (once)"
-	@$(PIP) -e '.[dev,torch]'
+	@$(PIP) -e '.[dev,search,torch]'
 	@touch $@
 
 demo: $(PRODUCT) ## profile a simulated GPU, plan, apply and compare an example pipeline

@@ -145,7 +145,7 @@ def _lowtime(settings: Settings, job: Job, way: str, folder: Path) -> Result:
     if settings.smoke:
         return _result(job, 1.0, _stand_in(job.problem))
     question, answer = folder / "job.json", folder / "result.json"
-    question.write_text(json.dumps(_question(job, way)))
+    question.write_text(json.dumps(question_of(job.problem, job.workload.wait_power_w, way)))
     driver = settings.root / "benchmarks" / "lowtime_driver.py"
     took_s = wall_s([lowtime_python(settings.root), str(driver), str(question), str(answer)])
     return _result(job, took_s, [Plan(**one) for one in json.loads(answer.read_text())["iterations"]])
@@ -179,12 +179,11 @@ def _spread(count: int, wanted: int) -> list[int]:
     return sorted(set(np.linspace(0, count - 1, wanted).round().astype(int).tolist()))
 
 
-def _question(job: Job, way: str) -> dict[str, Any]:
+def question_of(problem: Problem, wait_power_w: float, way: str) -> dict[str, Any]:
     """What the driver reads: lowtime is given the very dependencies that energyopt plans with."""
-    problem = job.problem
     return {
         "unit_time_s": UNIT_TIME_S,
-        "wait_power_w": job.workload.wait_power_w,
+        "wait_power_w": wait_power_w,
         "prune_on": way,
         "specs": [
             [[one.sm_clock_mhz, one.time_s, one.energy_j] for one in options] for options in problem.measured

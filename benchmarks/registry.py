@@ -42,6 +42,7 @@ def benchmarks() -> dict[str, Benchmark]:
     """All benchmarks, in the order in which they run."""
     from benchmarks import (
         against_lowtime,
+        composition,
         error_bars,
         exact,
         hook_cost,
@@ -60,6 +61,7 @@ def benchmarks() -> dict[str, Benchmark]:
         profile_sweep,
         error_bars,
         schedules,
+        composition,
         real_profiles,
         measured_runs,
         measured_savings,

@@ -11,11 +11,13 @@ __all__ = [
     "merge",
     "output",
     "plan",
+    "plan_options",
     "profile",
     "profile_options",
     "progress",
     "run",
     "show",
+    "sweep",
     "targets",
     "verify",
 ]

@@ -1,115 +1,54 @@
 """`energyopt plan`: from a profile and a pipeline to the frontier."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from energyopt.cli import output
+from energyopt.cli.plan_options import (
+    AllowMissing,
+    Chunks,
+    Degree,
+    Effort,
+    EffortName,
+    Fixed,
+    Json,
+    MaxSwitches,
+    Microbatches,
+    MinDwell,
+    MixedClocks,
+    MostOptions,
+    Only,
+    Output,
+    P2p,
+    PipelineFile,
+    Points,
+    ProfileFile,
+    Replicas,
+    Schedule,
+    Stages,
+    SwitchEnergy,
+    SwitchTime,
+    SwitchTradeoff,
+)
+from energyopt.cli.sweep import (
+    KeepDir,
+    MaxSlowdown,
+    SweepFile,
+    SweepFlags,
+    Workers,
+    plan_sweep,
+    refuse_sweep_flags,
+)
 from energyopt.cli.targets import refuse_overwrite
 
 if TYPE_CHECKING:
+    from energyopt.planner.composition.switching import SwitchCost
     from energyopt.planner.limits.rules import SwitchLimits
     from energyopt.planner.limits.tradeoff import Tradeoff
     from energyopt.schemas.frontier import Frontier
     from energyopt.schemas.profile import Profile
-
-_Profile = Annotated[Path, typer.Argument(metavar="PROFILE", help="profile.parquet to plan from.")]
-_Output = Annotated[Path, typer.Option("-o", "--output", help="Frontier file to write.")]
-_PipelineFile = Annotated[
-    Path | None, typer.Option("--pipeline", metavar="TOML", help="pipeline.toml; flags override it.")
-]
-_Stages = Annotated[int | None, typer.Option(min=1, help="Pipeline stages; the profile's if not given.")]
-_Microbatches = Annotated[int | None, typer.Option(min=1, help="Microbatches of an iteration.")]
-_Schedule = Annotated[
-    str | None,
-    typer.Option(help="gpipe, 1f1b (if not given), interleaved-1f1b, zb-h1, or a PyTorch schedule .csv."),
-]
-_Chunks = Annotated[
-    int | None,
-    typer.Option("--chunks", min=1, help="Model chunks on each stage; the profile's if not given."),
-]
-_Degree = Annotated[
-    int | None, typer.Option(min=1, help="Degree of the job, for the plan; the profile's if not given.")
-]
-_Replicas = Annotated[int | None, typer.Option(min=1, help="Degree of the job, recorded in the plan.")]
-_P2p = Annotated[float | None, typer.Option(help="Time of a transfer between two stages, s.")]
-_Fixed = Annotated[
-    float | None,
-    typer.Option(
-        help="Time of an iteration outside the pipeline (optimizer, gradient sync), s; counted at wait power."
-    ),
-]
-
-
-class EffortName(StrEnum):
-    """How long to search; the names of energyopt.planner.solve.Effort, which needs numpy."""
-
-    QUICK = "quick"
-    NORMAL = "normal"
-
-
-_Effort = Annotated[
-    EffortName,
-    typer.Option("--effort", help="quick: the bound at once, plans a little further from it, in a second."),
-]
-
-
-class OnlyName(StrEnum):
-    """What plans may choose; the names of energyopt.planner.composition.restriction.Only."""
-
-    CLOCKS = "clocks"
-    OVERLAP = "overlap"
-
-
-_Only = Annotated[
-    OnlyName | None,
-    typer.Option(
-        "--only",
-        help="Plan with clocks alone, or with overlap alone at the highest clock, to see what each is worth.",
-    ),
-]
-_MostOptions = Annotated[
-    int | None,
-    typer.Option(
-        "--most-options",
-        min=0,
-        metavar="N",
-        help="Options that an operation made of partitions chooses from; 0 for all, 64 to 512 by job size "
-        "if not given. Bounds are over all of them.",
-    ),
-]
-_AllowMissing = Annotated[
-    bool,
-    typer.Option(
-        "--allow-missing-clocks", help="Leave out clocks that a partition was not measured at, and warn."
-    ),
-]
-_Points = Annotated[int, typer.Option(min=4, max=500, help="Points of the frontier.")]
-_MaxSwitches = Annotated[
-    int | None,
-    typer.Option(
-        "--max-switches",
-        metavar="N",
-        help="At most N clock changes an iteration, between operations of a stage, over all stages.",
-    ),
-]
-_MinDwell = Annotated[
-    float | None,
-    typer.Option(
-        "--min-dwell-s",
-        metavar="S",
-        help="Keep a clock for at least S seconds; the profile's clock switch latency if not given.",
-    ),
-]
-_Tradeoff = Annotated[
-    bool,
-    typer.Option(
-        "--switch-tradeoff", help="Show what fewer clock changes cost, at 1 to 1.1 times the max-clock time."
-    ),
-]
-_Json = Annotated[bool, typer.Option("--json", help="Print the points as JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -118,30 +57,37 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
-    profile: _Profile,
-    destination: _Output,
+    profile: ProfileFile = None,
+    destination: Output = None,
     *,
-    pipeline: _PipelineFile = None,
-    stages: _Stages = None,
-    microbatches: _Microbatches = None,
-    schedule: _Schedule = None,
-    chunks: _Chunks = None,
-    tensor_parallel: _Degree = None,
-    context_parallel: _Degree = None,
-    data_parallel: _Replicas = None,
-    p2p_time_s: _P2p = None,
-    fixed_time_s: _Fixed = None,
-    points: _Points = 20,
-    effort: _Effort = EffortName.NORMAL,
-    max_switches: _MaxSwitches = None,
-    min_dwell_s: _MinDwell = None,
-    switch_tradeoff: _Tradeoff = False,
-    only: _Only = None,
-    most_options: _MostOptions = None,
-    allow_missing_clocks: _AllowMissing = False,
-    as_json: _Json = False,
+    pipeline: PipelineFile = None,
+    stages: Stages = None,
+    microbatches: Microbatches = None,
+    schedule: Schedule = None,
+    chunks: Chunks = None,
+    tensor_parallel: Degree = None,
+    context_parallel: Degree = None,
+    data_parallel: Replicas = None,
+    p2p_time_s: P2p = None,
+    fixed_time_s: Fixed = None,
+    points: Points = 20,
+    effort: Effort = EffortName.NORMAL,
+    max_switches: MaxSwitches = None,
+    min_dwell_s: MinDwell = None,
+    switch_tradeoff: SwitchTradeoff = False,
+    only: Only = None,
+    most_options: MostOptions = None,
+    allow_missing_clocks: AllowMissing = False,
+    mixed_clocks: MixedClocks = False,
+    switch_time_s: SwitchTime = None,
+    switch_energy_j: SwitchEnergy = None,
+    sweep: SweepFile = None,
+    max_slowdown: MaxSlowdown = None,
+    workers: Workers = None,
+    keep_dir: KeepDir = None,
+    as_json: Json = False,
 ) -> int:
-    """Solve for the energy-time frontier of one training iteration.
+    """Solve for the energy-time frontier of one training iteration, or of many layouts of a job (--sweep).
 
     Every point carries a proven lower bound on the energy at its time, and is recomputed by a simulator that shares
     no code with the solver. No plan asks for a clock change that cannot land.
@@ -157,6 +103,31 @@ def plan(
         "p2p_time_s": p2p_time_s,
         "fixed_time_s": fixed_time_s,
     }
+    if sweep is not None:
+        beside = {f"--{_flag(name)}": value is not None for name, value in flags.items()} | {
+            "PROFILE": profile is not None,
+            "--pipeline": pipeline is not None,
+            "--switch-tradeoff": switch_tradeoff,
+            "--mixed-clocks": mixed_clocks or (switch_time_s, switch_energy_j) != (None, None),
+        }
+        wanted = SweepFlags(
+            points=points,
+            effort=effort,
+            max_switches=max_switches,
+            min_dwell_s=min_dwell_s,
+            only=None if only is None else only.value,
+            most_options=most_options,
+            allow_missing=allow_missing_clocks,
+            max_slowdown=max_slowdown,
+            workers=workers,
+            keep_dir=keep_dir,
+            as_json=as_json,
+        )
+        return plan_sweep(sweep, destination, wanted, beside)
+    if profile is None or destination is None:
+        hint = "PROFILE" if profile is None else "-o"
+        raise typer.BadParameter("missing; or plan many layouts with --sweep", param_hint=hint)
+    refuse_sweep_flags(max_slowdown=max_slowdown, workers=workers, keep_dir=keep_dir)
     from energyopt.planner.job import schedule_file
 
     settings = _settings(pipeline, flags)
@@ -170,6 +141,9 @@ def plan(
         only=None if only is None else only.value,
         most_options=most_options,
         allow_missing=allow_missing_clocks,
+        mixed_clocks=mixed_clocks,
+        switch_time_s=switch_time_s,
+        switch_energy_j=switch_energy_j,
     )
     frontier, tradeoff = _solve(profile, settings, wishes)
     from energyopt.schemas.frontier import write_frontier
@@ -178,6 +152,10 @@ def plan(
     _print(frontier, tradeoff, as_json)
     output.say(f"wrote {destination}: {_counted(len(frontier.points), points)}")
     return 0
+
+
+def _flag(setting: str) -> str:
+    return setting.removesuffix("_per_stage").replace("_", "-")
 
 
 def _counted(found: int, asked: int) -> str:
@@ -210,6 +188,9 @@ class _Wishes(NamedTuple):
     only: str | None
     most_options: int | None
     allow_missing: bool
+    mixed_clocks: bool
+    switch_time_s: float | None
+    switch_energy_j: float | None
 
 
 def _solve(
@@ -225,6 +206,9 @@ def _solve(
 
     profile = read_profile(profile_file)
     limits = _limits(profile, wishes)
+    composition = Composition(
+        most=wishes.most_options, allow_missing=wishes.allow_missing, switch=_switch(profile, wishes)
+    )
     job, schedule = build_job(settings, profile)
     for kind in unused_kinds(profile, schedule):
         output.warn(f"{profile_file}: rows of {kind} are not used, since {schedule.name} never runs one")
@@ -240,12 +224,26 @@ def _solve(
             points=wishes.points,
             effort=Effort(wishes.effort),
             limits=limits,
-            composition=Composition(most=wishes.most_options, allow_missing=wishes.allow_missing),
+            composition=composition,
             only=None if wishes.only is None else Only(wishes.only),
             warn=output.warn,
             progress=progress,
         )
     return found if isinstance(found, tuple) else (found, None)
+
+
+def _switch(profile: "Profile", wishes: _Wishes) -> "SwitchCost | None":
+    """What a change of the clock between partitions costs; None where none may be."""
+    from energyopt.planner.composition.switching import switch_cost
+    from energyopt.schemas.errors import RequestError
+
+    if wishes.mixed_clocks:
+        return switch_cost(profile.metadata, wishes.switch_time_s, wishes.switch_energy_j)
+    if (wishes.switch_time_s, wishes.switch_energy_j) != (None, None):
+        raise RequestError(
+            "--switch-time-s and --switch-energy-j say something with --mixed-clocks alone; add it"
+        )
+    return None
 
 
 def _limits(profile: "Profile", wishes: _Wishes) -> "SwitchLimits":
@@ -290,7 +288,7 @@ def _print(frontier: "Frontier", tradeoff: "Tradeoff | None", as_json: bool) -> 
 
     table, savings = points_table(frontier), savings_table(frontier)
     output.table(table.columns, table.rows, f"{job_title(frontier)}: points")
-    beside = [] if savings is None else [savings]
-    for one in [*beside, *(() if tradeoff is None else tradeoff_tables(tradeoff))]:
+    others = [] if savings is None else [savings]
+    for one in [*others, *(() if tradeoff is None else tradeoff_tables(tradeoff))]:
         output.data("")
         output.table(one.columns, one.rows, one.title)

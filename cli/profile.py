@@ -46,6 +46,8 @@ def profile(
     sequence_parallel: options.SequenceParallel = None,
     comm_sms: options.CommSms = None,
     overlap: options.Overlap = False,
+    search: options.Search = False,
+    search_points: options.SearchPoints = None,
     skip_communication: options.SkipCommunication = False,
     budget: options.Budget = None,
     windows: options.Windows = 5,
@@ -98,6 +100,8 @@ def profile(
         early_stop=early_stop,
         source=SourceChoice(energy_source.value),
         seed=seed,
+        search=search,
+        search_points=search_points,
     )
     request = Request(
         workload=workload,
@@ -112,7 +116,7 @@ def profile(
         restart=restart,
         allow_partial=allow_partial,
         skip_communication=skip_communication,
-        overlap=overlap,
+        overlap=overlap or search,
     )
     _run(request, as_json)
     return 0

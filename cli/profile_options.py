@@ -125,6 +125,20 @@ Overlap = Annotated[
         help="Also measure partitions as a whole, with communication beside their compute kernels in every way.",
     ),
 ]
+Search = Annotated[
+    bool,
+    typer.Option(
+        "--search",
+        help="Like --overlap, but choose which configurations to measure at which clocks; needs BoTorch.",
+    ),
+]
+SearchPoints = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Most configurations at a clock that --search measures, over all partitions; a tenth if not given.",
+    ),
+]
 SkipCommunication = Annotated[
     bool,
     typer.Option("--skip-communication", help="Leave communication out, where one process has no peers."),

@@ -2,15 +2,20 @@
 
 from dataclasses import dataclass
 
+from energyopt.planner.arrays import Ints
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
 from energyopt.planner.composition.restriction import Only, restricted
+from energyopt.planner.composition.switching import SwitchCost, refuse_uncounted
 from energyopt.planner.composition.table import Composition, Offer, offered_options
 from energyopt.planner.graph import build_graph
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.limits.tradeoff import Tradeoff, weigh
 from energyopt.planner.points import PointMaker, fewest, named_points, undominated
+from energyopt.planner.power.cap import CapSearch
+from energyopt.planner.power.rule import PeakRule
+from energyopt.planner.power.trials import Court
 from energyopt.planner.problem import Problem, build_problem
-from energyopt.planner.progress import Progress, Warn, ignore, silent
+from energyopt.planner.progress import Progress, Warn, ignore, part, silent
 from energyopt.planner.savings import Savings
 from energyopt.planner.solve import Effort
 from energyopt.planner.ways import WayPlans, joint_options, plan_ways
@@ -23,6 +28,7 @@ from energyopt.schemas.plan import Baseline
 from energyopt.schemas.profile import Profile
 
 FEWEST_POINTS = 4  # fastest, baseline's time, least energy, least energy-delay product
+_UNCAPPED = 0.2  # share of planning under a cap that planning without it takes
 
 
 def plan_frontier(
@@ -35,6 +41,7 @@ def plan_frontier(
     limits: SwitchLimits | None = None,
     composition: Composition | None = None,
     only: Only | None = None,
+    peak: PeakRule | None = None,
     warn: Warn = ignore,
     progress: Progress = silent,
 ) -> Frontier:
@@ -42,15 +49,25 @@ def plan_frontier(
 
     Times and energies come from the simulator, run on the profile's own rows; bounds are certified. Where `limits`
     on clock changes are met by all plans as they are, the frontier is the one without limits; else plans and their
-    bounds are those under the limits. `only` restricts plans to clocks, or to overlap at the highest clock.
+    bounds are those under the limits. `only` restricts plans to clocks, or to overlap at the highest clock. Under a
+    cap on peak power, plans obey it, and their bounds are those without it.
 
     Raises:
-        RequestError: fewer points asked for than are always contained, or limits that no plan can meet.
+        RequestError: fewer points asked for than are always contained, or limits that no plan can meet, or that do
+            not count what `composition` allows, or a cap that no plan found keeps to.
         ProfileError: an operation of the schedule has no usable row.
         ScheduleError: the schedule is incomplete or cyclic.
     """
-    job = _prepared(profile, pipeline, schedule, composition or Composition(), only, warn)
-    return _frontier(job, _planned(job, points, effort, limits, progress), points, limits)
+    composition = composition or Composition()
+    limited = limits is not None and limits.max_switches is not None
+    refuse_uncounted(composition.switch, limited=limited)
+    job = _prepared(profile, pipeline, schedule, composition, only, peak, warn)
+    if job.peak.cap_w is None:
+        ways = _planned(job, points, effort, limits, progress)
+        return _frontier(job, ways, ways, points, limits)
+    ways = _planned(job, points, effort, limits, part(progress, 0.0, _UNCAPPED))
+    kept = _keeping_to_cap(job, ways, points, effort, limits, part(progress, _UNCAPPED, 1.0))
+    return _frontier(job, ways, kept, points, limits)
 
 
 def plan_and_weigh(
@@ -63,17 +80,22 @@ def plan_and_weigh(
     limits: SwitchLimits | None = None,
     composition: Composition | None = None,
     only: Only | None = None,
+    peak: PeakRule | None = None,
     warn: Warn = ignore,
     progress: Progress = silent,
 ) -> tuple[Frontier, Tradeoff]:
     """The frontier of `plan_frontier`, and what fewer clock changes would cost at a few iteration times.
 
     Raises:
-        As `plan_frontier`.
+        As `plan_frontier`, and RequestError: a cap on peak power, which is not weighed.
     """
-    job = _prepared(profile, pipeline, schedule, composition or Composition(), only, warn)
+    if peak is not None and peak.cap_w is not None:
+        raise RequestError("--switch-tradeoff knows no --peak-power-cap-w; leave one of the two out")
+    composition = composition or Composition()
+    refuse_uncounted(composition.switch, limited=True)
+    job = _prepared(profile, pipeline, schedule, composition, only, peak, warn)
     ways = _planned(job, points, effort, limits, progress)
-    frontier = _frontier(job, ways, points, limits)
+    frontier = _frontier(job, ways, ways, points, limits)
     dwell_s = 0.0 if limits is None else limits.min_dwell_s
     problem, solved, baseline = ways[0].problem, ways[0].solved, frontier.max_clock
     return frontier, weigh(problem, solved, baseline, job.gpus_per_stage, dwell_s, progress)
@@ -88,6 +110,8 @@ class _Job:
     offer: Offer
     problems: tuple[Problem, ...]
     only: Only | None
+    switch: SwitchCost | None
+    peak: PeakRule
 
     @property
     def gpus_per_stage(self) -> int:
@@ -100,6 +124,7 @@ def _prepared(
     schedule: Schedule,
     composition: Composition,
     only: Only | None,
+    peak: PeakRule | None,
     warn: Warn,
 ) -> _Job:
     graph = build_graph(schedule, pipeline.p2p_time_s)
@@ -111,7 +136,15 @@ def _prepared(
         build_problem(schedule, graph, offer.measured, wait_w, fixed_s, offered, way)
         for way, offered in offer.offered.items()
     )
-    return _Job(profile=profile, pipeline=pipeline, offer=offer, problems=problems, only=only)
+    return _Job(
+        profile=profile,
+        pipeline=pipeline,
+        offer=offer,
+        problems=problems,
+        only=only,
+        switch=composition.switch,
+        peak=peak or PeakRule(),
+    )
 
 
 def _planned(
@@ -124,9 +157,38 @@ def _planned(
     return plan_ways(job.problems, baseline_s, points, effort, limits, progress)
 
 
-def _frontier(job: _Job, ways: list[WayPlans], most: int, limits: SwitchLimits | None) -> Frontier:
+def _keeping_to_cap(
+    job: _Job,
+    ways: list[WayPlans],
+    points: int,
+    effort: Effort,
+    limits: SwitchLimits | None,
+    progress: Progress,
+) -> list[WayPlans]:
+    """Plans that keep to the cap on peak power, those of `ways` among them."""
+    baseline_s = ways[0].problem.paths.makespan_s(max_clock_times_s(ways[0].problem))
+    court = Court(
+        offer=job.offer,
+        pipeline=job.pipeline,
+        gpus_per_stage=job.gpus_per_stage,
+        rule=job.peak,
+        limits=limits,
+    )
+    search = CapSearch(
+        problems=job.problems,
+        court=court,
+        effort=effort,
+        plan=lambda problems, effort: plan_ways(problems, baseline_s, points, effort, limits, silent),
+    )
+    return search.run(ways, progress)
+
+
+def _frontier(
+    job: _Job, ways: list[WayPlans], kept: list[WayPlans], most: int, limits: SwitchLimits | None
+) -> Frontier:
+    """The frontier of the plans `kept`, with the bounds that `ways` prove."""
     problem, profile, schedule = ways[0].problem, job.profile, job.problems[0].schedule
-    options, firsts = joint_options(ways)
+    options, places = joint_options(kept)
     max_clock = max_clock_baseline(problem, job.pipeline, job.gpus_per_stage)
     return Frontier(
         profile_sha256=profile.sha256(),
@@ -139,34 +201,43 @@ def _frontier(job: _Job, ways: list[WayPlans], most: int, limits: SwitchLimits |
         min_dwell_s=0.0 if limits is None else limits.min_dwell_s,
         only=job.only,
         thinning_error=job.offer.error,
+        switch_time_s=None if job.switch is None else job.switch.time_s,
+        switch_energy_j=None if job.switch is None else job.switch.energy_j,
+        peak_power_cap_w=job.peak.cap_w,
+        peak_lasts_s=job.peak.lasts_s,
         gpus=schedule.stages * job.gpus_per_stage,
         pipeline=job.pipeline,
         schedule=schedule,
         options={key: options[index] for index, key in enumerate(sorted(job.offer.measured))},
         max_clock=max_clock,
         single_clocks=single_clock_baselines(problem, job.gpus_per_stage),
-        points=_points(job, ways, firsts, most, max_clock),
+        points=_points(job, ways, list(zip(kept, places, strict=True)), most, max_clock),
     )
 
 
 def _points(
-    job: _Job, ways: list[WayPlans], firsts: list[list[int]], most: int, max_clock: Baseline
+    job: _Job,
+    ways: list[WayPlans],
+    kept: list[tuple[WayPlans, list[Ints]]],
+    most: int,
+    max_clock: Baseline,
 ) -> tuple[FrontierPoint, ...]:
-    """The plans of all ways as points, bounded by all ways' prices."""
+    """The plans kept as points, with where their options are, bounded by the prices of all `ways`."""
     maker = PointMaker(
         problem=ways[0].problem,
         pipeline=job.pipeline,
         gpus_per_stage=job.gpus_per_stage,
         savings=Savings(ways[0].problem, job.offer, max_clock.iteration_time_s),
         slope_w=lambda makespan_s: _steepest(ways, makespan_s),
+        peak_lasts_s=job.peak.lasts_s,
     )
     plans = [
         plan
-        for way, first in zip(ways, firsts, strict=True)
-        for plan in way.plans(first, lambda makespan_s: max(one.bound_j(makespan_s) for one in ways))
+        for way, places in kept
+        for plan in way.plans(places, lambda makespan_s: max(one.bound_j(makespan_s) for one in ways))
     ]
     found = named_points(undominated([maker.point(plan) for plan in plans]), max_clock)
-    return fewest(found, most) if len(ways) > 1 else found
+    return fewest(found, most) if len(kept) > 1 else found
 
 
 def _steepest(ways: list[WayPlans], makespan_s: float) -> float:

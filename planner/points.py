@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from energyopt.planner.power.over_time import loads_of
 from energyopt.planner.problem import Problem
 from energyopt.planner.savings import Savings
-from energyopt.planner.simulation import iteration_energy_j, simulate
+from energyopt.planner.simulation import Timeline, iteration_energy_j, simulate
 from energyopt.schemas.errors import SolverError
 from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.ops import Schedule
@@ -31,7 +32,8 @@ class PaperPlan:
 class PointMaker:
     """Makes frontier points of plans for one job.
 
-    slope_w: the bound's slope at a makespan, of one GPU per stage.
+    slope_w: the bound's slope at a makespan, of one GPU per stage. peak_lasts_s: how long power has to stay high to
+    be a peak, see `PowerOverTime.peak_w`.
     """
 
     problem: Problem
@@ -39,6 +41,7 @@ class PointMaker:
     gpus_per_stage: int
     savings: Savings
     slope_w: Callable[[float], float]
+    peak_lasts_s: float = 0.0
 
     def point(self, plan: PaperPlan) -> FrontierPoint:
         """Run one plan through the simulator and put the certified bound beside it.
@@ -55,10 +58,12 @@ class PointMaker:
         plan_j = iteration_energy_j(timeline, time_s, energy_j, problem.wait_power_w, schedule.stages)
         bound_j = plan.bound_j(makespan_s) + problem.static_power_w * self.pipeline.fixed_time_s
         _check_bound(plan_j, bound_j)
-        return self._point(plan, total_s, plan_j, bound_j)
+        return self._point(plan, timeline, plan_j, bound_j)
 
-    def _point(self, plan: PaperPlan, total_s: float, plan_j: float, bound_j: float) -> FrontierPoint:
-        static_j, gpus = self.problem.static_power_w * total_s, self.gpus_per_stage
+    def _point(self, plan: PaperPlan, timeline: Timeline, plan_j: float, bound_j: float) -> FrontierPoint:
+        total_s, gpus = timeline.iteration_time_s, self.gpus_per_stage
+        static_j = self.problem.static_power_w * total_s
+        loads = loads_of(self.problem.schedule, timeline, plan.options, self.problem.wait_power_w)
         saving = self.savings.of(plan.options, total_s)
         clocks = [one.sm_clock_mhz for one in plan.options]
         return FrontierPoint(
@@ -77,6 +82,7 @@ class PointMaker:
             saved_clock_j=saving.clock_j * gpus,
             saved_overlap_j=saving.overlap_j * gpus,
             saved_sm_share_j=saving.sm_share_j * gpus,
+            peak_power_w=loads.of_pipeline(gpus).peak_w(self.peak_lasts_s),
         )
 
 

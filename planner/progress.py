@@ -11,6 +11,15 @@ class Progress(Protocol):
         """Called now and then, with growing shares."""
 
 
+def part(progress: Progress, first: float, last: float) -> Progress:
+    """Progress of a part of the work, which goes from share `first` to share `last` of the whole."""
+
+    def tell(step: str, share: float) -> None:
+        progress(step, first + share * (last - first))
+
+    return tell
+
+
 def silent(step: str, share: float) -> None:
     """Tell nobody."""
     del step, share

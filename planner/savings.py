@@ -4,7 +4,7 @@ Against the max-clock baseline a plan saves static energy for every second that 
 x GPUs x time. The rest is dynamic energy. Each operation is taken from what the baseline runs to what the plan runs
 in three steps, whose savings add up exactly:
 
-    what runs without a plan, at the highest clock  ->  the same at the plan's clock               (clock)
+    what runs without a plan, at the highest clock  ->  the same at the plan's clocks              (clock)
     ->  overlapped, with the SMs that the library chooses                                          (overlap)
     ->  with the plan's SM counts and launch points                                                (SM share)
 
@@ -16,9 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyopt.planner.baselines import unplanned
+from energyopt.planner.composition.shares import Shares
 from energyopt.planner.composition.table import Offer
 from energyopt.planner.problem import Problem
 from energyopt.schemas.options import Option
+
+_NO_SHARES = Shares(sm_j=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ class Savings:
         self._problem = problem
         self._baseline_s = baseline_s
         self._unplanned = [unplanned(options) for options in problem.measured]
-        self._shares = [offer.sm_share_j.get(key, {}) for key in sorted(offer.measured)]
+        self._shares = [offer.shares.get(key, {}) for key in sorted(offer.measured)]
 
     def of(self, options: Sequence[Option], iteration_time_s: float) -> Saving:
         """The saving of a plan that runs these options, one for each operation of the schedule."""
@@ -59,9 +62,10 @@ class Savings:
         """What one operation saves by its clock, by overlapping, and by its SM shares."""
         by_clock = self._unplanned[front]
         same = by_clock[option.sm_clock_mhz]
+        shares = self._shares[front].get(option, _NO_SHARES)
         clock_j = self._effective_j(by_clock[max(by_clock)]) - self._effective_j(same)
-        share_j = self._shares[front].get(option, 0.0)
-        return clock_j, self._effective_j(same) - self._effective_j(option) - share_j, share_j
+        overlap_j = self._effective_j(same) - self._effective_j(option) - shares.clock_j - shares.sm_j
+        return clock_j + shares.clock_j, overlap_j, shares.sm_j
 
     def _effective_j(self, option: Option) -> float:
         return option.energy_j - self._problem.wait_power_w * option.time_s

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from energyopt.planner.arrays import Floats
+from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.certificate import certify
 from energyopt.planner.formulations.highs import HighsRelaxedSolver
 from energyopt.planner.limits.frontier import Limited, limit_plans
@@ -35,6 +35,11 @@ class WayPlans:
     limited: Limited | None
 
     @property
+    def found(self) -> Solved | Limited:
+        """Where the plans are."""
+        return self.solved if self.limited is None else self.limited
+
+    @property
     def options(self) -> list[tuple[Option, ...]]:
         """What the plans' choices are among, by front."""
         if self.limited is None:
@@ -45,22 +50,36 @@ class WayPlans:
         """The bound that this way's prices prove for plans of any way."""
         return (self.solved.curve if self.limited is None else self.limited).bound_j(makespan_s)
 
-    def plans(self, first: Sequence[int], bound_j: Callable[[float], float]) -> list[PaperPlan]:
-        """The plans; first: where each front's options begin in the frontier's list of them."""
-        found = self.solved if self.limited is None else self.limited
+    def kept(self, which: Flags) -> "WayPlans":
+        """The same with some of the plans alone, [P]."""
+        found = replace(
+            self.found, choices=self.found.choices[:, which], makespan_s=self.found.makespan_s[which]
+        )
+        if isinstance(found, Solved):
+            return replace(self, solved=found)
+        return replace(self, limited=found)
+
+    def plans(self, places: Sequence[Ints], bound_j: Callable[[float], float]) -> list[PaperPlan]:
+        """The plans; places: of each front, where its options are in the frontier's list of them."""
+        found = self.found
         fronts, options = self.problem.front_of.tolist(), self.options
-        shift = np.array(first, dtype=np.int64)[self.problem.front_of]
+        begin = np.cumsum([0, *(len(own) for own in places[:-1])])[self.problem.front_of]
+        place = np.concatenate(places)
         return [
             PaperPlan(
                 options=[
                     options[front][choice] for front, choice in zip(fronts, choices.tolist(), strict=True)
                 ],
-                choices=tuple((choices + shift).tolist()),
+                choices=tuple(place[begin + choices].tolist()),
                 makespan_s=makespan_s,
                 bound_j=bound_j,
             )
             for choices, makespan_s in zip(found.choices.T, found.makespan_s.tolist(), strict=True)
         ]
+
+    def own_plans(self) -> list[PaperPlan]:
+        """The plans with this way's own options and bound."""
+        return self.plans([np.arange(len(options)) for options in self.options], self.bound_j)
 
 
 def plan_ways(
@@ -83,18 +102,17 @@ def plan_ways(
     return found
 
 
-def joint_options(ways: Sequence[WayPlans]) -> tuple[list[tuple[Option, ...]], list[list[int]]]:
-    """The options of all ways one after the other, by front, and where each way's begin."""
-    options: list[tuple[Option, ...]] = [()] * len(ways[0].problem.fronts)
-    firsts: list[list[int]] = []
-    for number, way in enumerate(ways):
-        first = []
-        for front, own in enumerate(way.options):
-            same = next((earlier for earlier in range(number) if ways[earlier].options[front] == own), None)
-            first.append(len(options[front]) if same is None else firsts[same][front])
-            options[front] += own if same is None else ()
-        firsts.append(first)
-    return options, firsts
+def joint_options(ways: Sequence[WayPlans]) -> tuple[list[tuple[Option, ...]], list[list[Ints]]]:
+    """The options of all ways, each once, by front, and where each way's own are among them."""
+    joint: list[dict[Option, int]] = [{} for _ in ways[0].problem.fronts]
+    places = [
+        [
+            np.array([known.setdefault(option, len(known)) for option in own], dtype=np.int64)
+            for known, own in zip(joint, way.options, strict=True)
+        ]
+        for way in ways
+    ]
+    return [tuple(known) for known in joint], places
 
 
 def _least_j(problem: Problem) -> float:

@@ -27,6 +27,8 @@ from energyopt.profiler.opening import (
 )
 from energyopt.profiler.overlapped import check_overlap, check_sms, overlapped
 from energyopt.profiler.request import Request, digest_of, ignored_settings
+from energyopt.profiler.search.budgeting import check_search
+from energyopt.profiler.search.packages import check_packages
 from energyopt.profiler.site_lock import refuse_unknown_lock
 from energyopt.profiler.surroundings import fleeting_journal, others_on
 from energyopt.profiler.workloads.communication import communicates, without_communication
@@ -56,6 +58,8 @@ def run_profile(request: Request, voice: Voice) -> Profile | None:
     launch = find_launch(os.environ)
     several = launch if launch is not None and launch.size > 1 else None
     workload = load_workload(request.workload, request.shape)
+    if request.settings.search:
+        check_packages()
     if request.overlap:
         _check_overlap(request, workload)
     if is_simulated(request.device):
@@ -76,6 +80,7 @@ def _profile_alone(request: Request, workload: Workload, voice: Voice) -> Profil
         sms = sm_count(request.device, bench.device, kernels_on=request.kernels_on, cuda_number=0)
         workload = suited(request, workload, bench.device, sms)
         settings = settings_for(request, bench.device, voice)
+        check_search(workload, settings)
         return _measure_and_write(job_for(request, bench, workload, settings, voice), request)
 
 

@@ -66,6 +66,11 @@ def ignored_settings(request: Request, workload: Workload, *, alone: bool) -> tu
             request.skip_communication and not communicates(workload),
             "nothing communicates",
         ),
+        (
+            "--search-points",
+            request.settings.search_points is not None and not request.settings.search,
+            "without --search every configuration is measured",
+        ),
         ("--comm-sms", bool(asked("comm_sms")) and not communicates(workload), "nothing communicates"),
         (
             "--sequence-parallel",

@@ -12,6 +12,7 @@ __all__ = [
     "frontier",
     "frontier_points",
     "intervals",
+    "layers",
     "nodes",
     "notation",
     "ops",
@@ -24,6 +25,8 @@ __all__ = [
     "planned_ops",
     "profile",
     "profile_metadata",
+    "sweep",
+    "sweep_request",
     "telemetry",
     "telemetry_shard",
 ]

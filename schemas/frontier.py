@@ -36,6 +36,10 @@ class Frontier:
     only: `clocks` or `overlap`, where plans were not free to choose everything that the profile offers.
     thinning_error: how much dearer an operation can be for the options that were left out to keep the search small,
         relative; the points' gaps contain it.
+    switch_time_s, switch_energy_j: what a clock change between two partitions of an operation was taken to cost on
+        one GPU; None where they had to share a clock.
+    peak_power_cap_w: the cap on the peak power of all `gpus` that all plans obey; None for none. Bounds are those
+        without it. peak_lasts_s: how long power has to last to be a peak; 0 for any time.
     """
 
     profile_sha256: str
@@ -48,6 +52,10 @@ class Frontier:
     min_dwell_s: float = 0.0
     only: str | None = None
     thinning_error: float = 0.0
+    switch_time_s: float | None = None
+    switch_energy_j: float | None = None
+    peak_power_cap_w: float | None = None
+    peak_lasts_s: float = 0.0
     gpus: int
     pipeline: Pipeline
     schedule: Schedule
@@ -60,6 +68,15 @@ class Frontier:
         """The single clock of least energy that meets a deadline; None where no single clock does."""
         fitting = [one for one in self.single_clocks if one.iteration_time_s <= deadline_s]
         return min(fitting, key=lambda one: (one.energy_j, one.sm_clock_mhz or 0), default=None)
+
+    def chosen_options(self, index: int) -> list[Option]:
+        """What each operation of `Schedule.ops` runs at in a point.
+
+        Raises:
+            IndexError: no such point.
+        """
+        choices = self.points[index].choices
+        return [self.options[op.key][choice] for op, choice in zip(self.schedule.ops, choices, strict=True)]
 
 
 def write_frontier(path: Path, frontier: Frontier) -> None:
@@ -86,6 +103,8 @@ def read_frontier(path: Path) -> Frontier:
     latency = header.field("device").optional("clock_switch_latency_s")
     only, thinning = header.optional("only"), header.optional("thinning_error")
     switches, dwell = header.optional("max_switches"), header.optional("min_dwell_s")
+    mixed = header.optional("mixed_clocks")
+    cap, lasts = header.optional("peak_power_cap_w"), header.optional("peak_lasts_s")
     return Frontier(
         profile_sha256=header.field("profile").field("sha256").text(),
         device_name=header.field("device").field("name").text(),
@@ -97,6 +116,10 @@ def read_frontier(path: Path) -> Frontier:
         min_dwell_s=0.0 if dwell is None else dwell.number(minimum=0.0),
         only=None if only is None else only.text(),
         thinning_error=0.0 if thinning is None else thinning.number(minimum=0.0),
+        peak_power_cap_w=None if cap is None else cap.number(minimum=0.0),
+        peak_lasts_s=0.0 if lasts is None else lasts.number(minimum=0.0),
+        switch_time_s=None if mixed is None else mixed.field("switch_time_s").number(minimum=0.0),
+        switch_energy_j=None if mixed is None else mixed.field("switch_energy_j").number(minimum=0.0),
         gpus=header.field("gpus").integer(minimum=1),
         pipeline=pipeline_from_json(header.field("pipeline")),
         schedule=schedule,
@@ -127,6 +150,9 @@ def shared_to_json(frontier: Frontier) -> dict[str, Any]:
         "min_dwell_s": frontier.min_dwell_s,
         **({} if frontier.only is None else {"only": frontier.only}),
         **({"thinning_error": frontier.thinning_error} if frontier.thinning_error else {}),
+        **_mixed_clocks_to_json(frontier),
+        **({} if frontier.peak_power_cap_w is None else {"peak_power_cap_w": frontier.peak_power_cap_w}),
+        **({"peak_lasts_s": frontier.peak_lasts_s} if frontier.peak_lasts_s else {}),
         "pipeline": frontier.pipeline.to_json(),
         "schedule": {
             "name": schedule.name,
@@ -140,6 +166,11 @@ def shared_to_json(frontier: Frontier) -> dict[str, Any]:
             "single_clocks": [_baseline_to_json(one) for one in frontier.single_clocks],
         },
     }
+
+
+def _mixed_clocks_to_json(frontier: Frontier) -> dict[str, Any]:
+    cost = {"switch_time_s": frontier.switch_time_s, "switch_energy_j": frontier.switch_energy_j}
+    return {} if frontier.switch_time_s is None else {"mixed_clocks": cost}
 
 
 def _schedule(header: Node) -> Schedule:

@@ -30,10 +30,14 @@ ARROW_SCHEMA = pa.schema(
         pa.field("saved_clock_j", pa.float64()),
         pa.field("saved_overlap_j", pa.float64()),
         pa.field("saved_sm_share_j", pa.float64()),
+        pa.field("peak_power_w", pa.float64()),
     ]
 )
 
 SAVINGS = ("saved_waiting_j", "saved_clock_j", "saved_overlap_j", "saved_sm_share_j")
+"""What savings come from."""
+
+_LATER = (*SAVINGS, "peak_power_w")
 """Columns that earlier files lack, and that are null where nobody found out."""
 
 
@@ -50,6 +54,7 @@ class FrontierPoint:
         None where nobody found out. waiting: static energy, of an iteration that is shorter (negative if longer).
         The others are dynamic energy, in this order: lower clocks of what runs without a plan; overlapping, with
         the SMs that the library chooses; other SM counts and launch points than that.
+    peak_power_w: the highest sum over the GPUs that lasts for `Frontier.peak_lasts_s`; None where nobody found out.
     """
 
     names: tuple[str, ...]
@@ -67,6 +72,7 @@ class FrontierPoint:
     saved_clock_j: float | None = None
     saved_overlap_j: float | None = None
     saved_sm_share_j: float | None = None
+    peak_power_w: float | None = None
 
 
 def points_to_table(points: tuple[FrontierPoint, ...]) -> pa.Table:
@@ -100,7 +106,7 @@ def points_from_table(
 def _checked(path: Path, table: pa.Table) -> pa.Table:
     for expected in ARROW_SCHEMA:
         index = table.schema.get_field_index(expected.name)
-        if index < 0 and expected.name in SAVINGS:
+        if index < 0 and expected.name in _LATER:
             table = table.append_column(expected, pa.nulls(table.num_rows, expected.type))
         elif index < 0 or table.schema.field(index).type != expected.type:
             raise FileFormatError(f"{path}: column {expected.name!r} is missing or not {expected.type}")
@@ -120,7 +126,7 @@ def _check_order(path: Path, records: list[dict[str, Any]]) -> None:
 
 def _check_values(path: Path, row: int, record: dict[str, Any]) -> None:
     for name, value in record.items():
-        if value is None and name in SAVINGS:
+        if value is None and name in _LATER:
             continue
         if value is None or (isinstance(value, list) and None in value):
             raise FileFormatError(f"{path}: column {name!r} is null in row {row}")

@@ -42,11 +42,12 @@ def ring_of(choices: Sequence[Choices], names: Sequence[str] | None, what: str) 
     own = {one.partition: index for index, one in enumerate(choices)}
     if names is None and len(own) <= _ANY_ORDER and len({one.passes for one in choices}) == 1:
         names = list(own)
-    missing = own.keys() - set(names or ())
+    missing = sorted(own.keys() - set(names or ()))
     if names is None or missing:
+        lacking = f" ({missing[0]} has no place in it)" if names else ""
         raise ProfileError(
-            f"the profile does not say in which order the {len(own)} partitions of the {what} run, which decides how "
-            "often their clocks change; profile again, or leave out --mixed-clocks"
+            f"the profile does not say in which order the {len(own)} partitions of the {what} run{lacking}, which "
+            "decides how often their clocks change; profile again, or leave out --mixed-clocks"
         )
     order = [own[name] for name in names if name in own]
     return Ring(order=tuple(order), steps=_steps(order, [one.passes for one in choices]))

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from energyopt.planner.composition.compose import Composed, compose
+from energyopt.planner.composition.mixed_clocks import Mixing
 from energyopt.planner.composition.rows import Ways, sort_rows
+from energyopt.planner.composition.shares import Shares
+from energyopt.planner.composition.switching import SwitchCost
 from energyopt.planner.options import OptionTable, measured_options, serving
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKey
@@ -25,10 +28,13 @@ class Composition:
     most: options of an operation that plans choose from; 0 for the whole front, None for what a schedule of that
         size allows.
     allow_missing: leave clocks out at which a partition lacks a row, instead of refusing the profile.
+    switch: what a change of the clock between two partitions costs, where they may run at different clocks; None
+        where they may not.
     """
 
     most: int | None = None
     allow_missing: bool = False
+    switch: SwitchCost | None = None
 
     def most_for(self, n_ops: int) -> int | None:
         """The number for a schedule of so many operations; None for the whole front."""
@@ -45,14 +51,14 @@ class Offer:
         be cut alike, so that a plan keeps to one way; operations that cannot be cut run whole in every one.
     measured: what bounds are over, all ways together.
     error: how much dearer thinning can make an operation, relative; missing: clocks that were left out, in words.
-    sm_share_j: see `Composed`, for the keys that are composed.
+    shares: see `Composed`, for the keys that are composed.
     """
 
     offered: dict[int, OptionTable]
     measured: OptionTable
     error: float = 0.0
     missing: tuple[str, ...] = ()
-    sm_share_j: dict[OpKey, dict[Option, float]] = field(default_factory=dict)
+    shares: dict[OpKey, dict[Option, Shares]] = field(default_factory=dict)
 
 
 def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Composition) -> Offer:
@@ -69,7 +75,7 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         if row.level is Level.OP and row.invalid is None
     }
     as_a_whole = {key for key in wanted if not whole_places.isdisjoint(serving(key))}
-    partitions = partition_rows(profile, wanted, as_a_whole)
+    partitions = partition_rows(profile, wanted, as_a_whole if composition.switch is None else set())
     plain = measured_options(profile, [key for key in wanted if key in as_a_whole or not partitions[key]])
     made: dict[tuple[object, ...], Composed] = {}
     offered: dict[OpKey, dict[int, tuple[Option, ...]]] = {}
@@ -81,11 +87,12 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         ways = sort_rows(partitions[key], key)
         whole = {option.sm_clock_mhz: option for option in plain.get(key, ())}
         missing += [*ways.missing, *_not_whole(ways, whole, key)]
-        same = _content(partitions[key], whole)
+        mixing = _mixing(profile, key, composition)
+        same = *_content(partitions[key], whole), mixing and mixing.order
         if same not in made:
-            made[same] = _composed(profile, ways, whole, most, key)
+            made[same] = _composed(profile, ways, whole, most, mixing, key)
         one = made[same]
-        offered[key], measured[key], shares[key] = one.offered, one.measured, one.sm_share_j
+        offered[key], measured[key], shares[key] = one.offered, one.measured, one.shares
         error = max(error, one.error)
     _check_missing(missing, composition)
     return Offer(
@@ -93,7 +100,7 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         measured=measured,
         error=error,
         missing=tuple(missing),
-        sm_share_j=shares,
+        shares=shares,
     )
 
 
@@ -137,14 +144,26 @@ def say_more(rows: list[ProfileRow]) -> bool:
 
 
 def _composed(
-    profile: Profile, ways: Ways, whole: Mapping[int, Option], most: int | None, key: OpKey
+    profile: Profile,
+    ways: Ways,
+    whole: Mapping[int, Option],
+    most: int | None,
+    mixing: Mixing | None,
+    key: OpKey,
 ) -> Composed:
     if not ways.ways and not whole:
         reason = f": {ways.missing[0]}" if ways.missing else ""
         raise ProfileError(
             f"no clock has a usable row of every partition of the {key}{reason}; profile again"
         )
-    return compose(ways.ways, whole, profile.metadata.wait_power_w, most)
+    return compose(ways.ways, whole, profile.metadata.wait_power_w, most, mixing)
+
+
+def _mixing(profile: Profile, key: OpKey, composition: Composition) -> Mixing | None:
+    if composition.switch is None:
+        return None
+    order = profile.metadata.partition_order.get(key)
+    return Mixing(cost=composition.switch, order=order, what=str(key))
 
 
 def _not_whole(ways: Ways, whole: Mapping[int, Option], key: OpKey) -> list[str]:

@@ -17,19 +17,22 @@ Legend: I items (a configuration of a partition at a clock), P partitions, C clo
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
+import highspy
 import numpy as np
 
 from energyopt.planner.arrays import Floats, Ints
+from energyopt.planner.formulations.highs import SilentHighs
 from energyopt.planner.formulations.incidence import selection
 from energyopt.schemas.errors import SolverError
 
 _INSIDE = 1e-9  # relative excess over the deadline that is rounding
-_GAP = 1e-7  # of the scaled objective, between what was picked and the solver's bound: its tolerances
+_ROUNDING = 1e-7  # of the scaled objective, between what was picked and the solver's bound
 _HIGHS = {
     "threads": 1,
     "random_seed": 0,
@@ -83,13 +86,17 @@ class MixedChoice:
     changes: int
 
 
+class UnprovenError(SolverError):
+    """The search for a choice hit its limit: what it found until then is no solution."""
+
+
 class MixedProgram:
     """The program, built once and solved for many prices and deadlines."""
 
-    def __init__(self, problem: MixedProblem, time_limit_s: float) -> None:
-        """time_limit_s: for each solution; what it leaves unproven is refused."""
+    def __init__(self, problem: MixedProblem, nodes: int) -> None:
+        """nodes: of a search tree, at most: a limit that, unlike time, gives the same results everywhere."""
         self._problem = problem
-        self._limit_s = time_limit_s
+        self._nodes = nodes
         self._time_s = float(problem.time_s.max())
         self._energy_j = float(np.abs(problem.effective_j).max()) or 1.0
         self._at = cp.Variable(problem.shape, boolean=True)
@@ -105,7 +112,8 @@ class MixedProgram:
         """The choice of least effective energy x weight + time x weight.
 
         Raises:
-            SolverError: it was not proven in time, or the check refused it.
+            UnprovenError: the limit was hit.
+            SolverError: the check refused the solver's answer.
         """
         problem = self._problem
         cost = energy_weight * problem.effective_j + time_weight_w * problem.time_s
@@ -115,9 +123,7 @@ class MixedProgram:
         lowest = cost[cheapest].min()
         unit = float(np.ptp(cost[cheapest])) or 1.0
         self._cost.value = (cost[cheapest] - lowest) / unit
-        self._change.value = (
-            energy_weight * problem.change_j + time_weight_w * problem.change_s
-        ) / unit
+        self._change.value = (energy_weight * problem.change_j + time_weight_w * problem.change_s) / unit
         self._solve(self._priced)
         at = np.asarray(self._at.value) > 0.5
         choice = problem.choice(cheapest[at])
@@ -129,7 +135,8 @@ class MixedProgram:
         """The choice of least effective energy that takes at most so long; None where none does.
 
         Raises:
-            SolverError: it was not proven in time, or the check refused it.
+            UnprovenError: the limit was hit.
+            SolverError: the check refused the solver's answer.
         """
         problem = self._problem
         self._deadline.value = deadline_s / self._time_s
@@ -159,19 +166,19 @@ class MixedProgram:
     def _solve(self, program: Any) -> bool:
         """Solve to the end; whether there is a solution. A limit that was hit is neither."""
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _silent():
                 warnings.filterwarnings("ignore", "Solution may be inaccurate")  # said after a limit
                 program.solve(
                     solver=cp.HIGHS,
-                    warm_start=False,  # HiGHS 1.16 took the last solution for that of other prices
-                    highs_options=_HIGHS | {"time_limit": self._limit_s},
+                    warm_start=False,  # HiGHS 1.16 called the last solution optimal for another deadline
+                    highs_options=_HIGHS | {"mip_max_nodes": self._nodes},
                 )
         except cp.SolverError as error:
             raise SolverError(f"the solver failed for partitions at clocks of their own: {error}") from error
         if program.status not in (cp.OPTIMAL, cp.INFEASIBLE, cp.settings.INFEASIBLE_OR_UNBOUNDED):
-            raise SolverError(
-                f"the best clocks of {self._problem.shape[0]} partitions are not proven within {self._limit_s:g} s "
-                f"({program.status}); profile fewer clocks, or leave out --mixed-clocks"
+            raise UnprovenError(
+                f"the best clocks of {self._problem.shape[0]} partitions are not proven within {self._nodes} nodes "
+                "of a search tree; profile fewer clocks, or leave out --mixed-clocks"
             )
         return bool(program.status == cp.OPTIMAL)
 
@@ -180,8 +187,19 @@ class MixedProgram:
         if (at.sum(axis=1) != 1).any() or at.all(axis=0).any():
             raise SolverError("the solver's answer does not choose one clock for every partition")
         bound = program.solver_stats.extra_stats.mip_dual_bound
-        if value - bound > _GAP * max(1.0, abs(value)):
+        if value - bound > _ROUNDING * max(1.0, abs(value)):
             raise SolverError(f"the solver's choice costs {value}, more than the {bound} that it proved")
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Let cvxpy make a HiGHS that does not greet on standard output, where data go."""
+    talking = highspy.Highs
+    highspy.Highs = SilentHighs
+    try:
+        yield
+    finally:
+        highspy.Highs = talking
 
 
 def _rules(problem: MixedProblem, at: Any) -> list[Any]:

@@ -21,7 +21,6 @@ from energyopt.schemas.ops import Op, OpKind
 
 if TYPE_CHECKING:
     from energyopt.schemas.frontier import Frontier
-    from energyopt.schemas.options import Option
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -47,7 +46,7 @@ def draw_timeline(frontier: "Frontier", index: int) -> Figure:
         IndexError: no such point.
         ScheduleError: the file's schedule cannot run.
     """
-    options = chosen_options(frontier, index)
+    options = frontier.chosen_options(index)
     job = frontier.pipeline
     timeline = simulate(frontier.schedule, [one.time_s for one in options], job.p2p_time_s, job.fixed_time_s)
     power_w = np.array([one.energy_j / one.time_s if one.time_s else np.nan for one in options])
@@ -63,14 +62,6 @@ def draw_timeline(frontier: "Frontier", index: int) -> Figure:
         figure.set_layout_engine("none")
         _write_letters(axes, frontier.schedule.ops, timeline, power_w)
     return figure
-
-
-def chosen_options(frontier: "Frontier", index: int) -> "list[Option]":
-    """What each operation of `Schedule.ops` runs at in a point."""
-    choices = frontier.points[index].choices
-    return [
-        frontier.options[op.key][choice] for op, choice in zip(frontier.schedule.ops, choices, strict=True)
-    ]
 
 
 def _draw_waiting(axes: Axes, stages: int, end_s: float) -> None:

@@ -11,6 +11,7 @@ __all__ = [
     "profile",
     "savings",
     "summary",
+    "sweep",
     "telemetry",
     "tradeoff",
     "zeus",

@@ -180,6 +180,7 @@ def _metadata(shards: Sequence[Profile], wait_w: float) -> ProfileMetadata:
         idle_power_w=fmean(idle) if idle else None,
         clock_switch_latency_s=max(latencies) if latencies else None,
         measurement=measurement,
+        partition_order={key: names for one in metas for key, names in one.partition_order.items()},
         host=", ".join(hosts) or None,
     )
 

@@ -39,6 +39,7 @@ from energyopt.profiler.profiling import (
     suited,
 )
 from energyopt.profiler.request import Request
+from energyopt.profiler.search.budgeting import check_search
 from energyopt.profiler.workloads.communication import communicates
 from energyopt.profiler.workloads.interface import Workload
 from energyopt.schemas.errors import DeviceError, EnergyoptError, RequestError
@@ -67,6 +68,7 @@ def profile_together(request: Request, workload: Workload, launch: Launch, voice
             )
             bench = stack.enter_context(closing(simulated or _bench(request, workload, launch, board)))
             settings = _common_settings(request, board, team, heard)
+            check_search(workload, settings)
             own = job_for(request, bench, part_of(workload, placement.stage), settings, heard)
             job = replace(own, team=team, peers=peers, able=able, allow_partial=request.allow_partial)
             return _measure(job, request, launch.rank)

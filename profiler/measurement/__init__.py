@@ -22,6 +22,7 @@ __all__ = [
     "sweep",
     "taking",
     "team",
+    "trying",
     "warming",
     "window",
 ]

@@ -12,6 +12,7 @@ from energyopt.profiler.measurement.settings import Settings
 from energyopt.profiler.measurement.sweep import Progress
 from energyopt.profiler.measurement.team import Solo, Team
 from energyopt.profiler.measurement.window import Window
+from energyopt.profiler.search.outcome import Outcome
 from energyopt.profiler.workloads.interface import Kernel, Workload
 
 Say = Callable[[str], None]
@@ -44,7 +45,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one rank found; None and empty where it could not measure."""
+    """What one rank found; None and empty where it could not measure.
+
+    search: how the search for configurations went, where there was one.
+    """
 
     calibration: Calibration
     resting: Resting
@@ -53,3 +57,4 @@ class Measured:
     clocks_mhz: tuple[int, ...]
     stopped_at_mhz: int | None
     windows: Mapping[tuple[str, int], list[Window]]
+    search: Outcome | None = None

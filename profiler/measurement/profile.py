@@ -108,4 +108,6 @@ def _measurement(job: Job, measured: Measured) -> dict[str, str | int | float]:
         "missed_clock_switches": None if latency is None else latency.missed,
         "seed": job.settings.seed,
     }
+    if measured.search is not None:
+        found |= measured.search.metadata()
     return {name: value for name, value in found.items() if value is not None}

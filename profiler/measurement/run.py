@@ -6,13 +6,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from energyopt.profiler.measurement.agreement import (
-    Step,
-    Trial,
-    agree_on_plan,
-    agree_to_go_on,
-    try_together,
-)
+from energyopt.profiler.measurement.agreement import Step, agree_to_go_on, try_together
 from energyopt.profiler.measurement.budget import SweepPlan
 from energyopt.profiler.measurement.calibration import Calibration, calibrate, heaviest
 from energyopt.profiler.measurement.job import Job, Measured
@@ -31,7 +25,9 @@ from energyopt.profiler.measurement.resting import Resting, attend_waits, idle_p
 from energyopt.profiler.measurement.settings import Timing, timing_for
 from energyopt.profiler.measurement.sweep import Sweep, restore_windows
 from energyopt.profiler.measurement.taking import take_board
+from energyopt.profiler.measurement.trying import plan_for, plan_of_others, swept
 from energyopt.profiler.measurement.warming import longest_soak_s, soak
+from energyopt.profiler.search.driver import search
 from energyopt.schemas.errors import EnergyoptError, MeasurementError
 from energyopt.schemas.profile import EnergySource
 
@@ -55,11 +51,12 @@ def measure(job: Job, partial: Partial) -> Measured:
         timing = timing_for(job.settings, calibration.tick_s, calibration.averaging_s)
         _soak(job)
         resting = _kept(job, partial, "resting", read_resting, lambda: _rest(job, calibration, timing))
-        plan = _kept(job, partial, "plan", read_plan, lambda: _plan(job, calibration, timing, began_s))
+        plan = _kept(job, partial, "plan", read_plan, lambda: plan_for(job, calibration, timing, began_s))
         job.say(_told(job, plan))
         sweep = _sweep(job, partial, locks, plan, calibration.source, resting.wait_power.mean)
         sweep.ends_s = _ends_s(job, began_s)
         clocks = sweep.run()
+        outcome = search(job, sweep, partial, clocks) if job.settings.search else None
         latency = _kept(job, partial, "latency", read_latency, lambda: _latency(job, locks, sweep, clocks))
     return Measured(
         calibration=calibration,
@@ -69,6 +66,7 @@ def measure(job: Job, partial: Partial) -> Measured:
         clocks_mhz=clocks,
         stopped_at_mhz=sweep.stopped_at_mhz,
         windows=sweep.windows,
+        search=outcome,
     )
 
 
@@ -82,10 +80,12 @@ def assist(job: Job, partial: Partial, after: Step) -> None:
     if after < Step.RESTING and not _all_have(job, have=True):
         attend_waits(job.bench)
         attend(job)
-    plan = _kept(job, partial, "plan", read_plan, lambda: _plan_of_others(job))
+    plan = _kept(job, partial, "plan", read_plan, lambda: plan_of_others(job))
     sweep = _sweep(job, partial, None, plan, EnergySource.COUNTER, 0.0)
     sweep.ends_s = None if job.settings.budget_s is None else math.inf  # the others decide
-    sweep.run()
+    clocks = sweep.run()
+    if job.settings.search:
+        search(job, sweep, partial, clocks)
     _all_have(job, have=True)
 
 
@@ -176,33 +176,6 @@ def _told(job: Job, plan: SweepPlan) -> str:
     return f"{plan}{simulated}"
 
 
-def _plan(job: Job, calibration: Calibration, timing: Timing, began_s: float) -> SweepPlan:
-    """What all ranks will measure: fitted to the slowest board and the coarsest tick among them."""
-    job.progress("trying each kernel once", 0.0)
-    run_s = _try_kernels(job)
-    beside_s = job.bench.now_s() - began_s + SWITCHES * LOAD_S
-    trial = Trial(calibration=calibration, timing=timing, run_s=run_s, beside_s=beside_s)
-    return agree_on_plan(job.team, job.settings, trial)
-
-
-def _plan_of_others(job: Job) -> SweepPlan:
-    """Take part in trying the collectives, and take over the plan that the others make."""
-    _try_kernels(job)
-    return agree_on_plan(job.team, job.settings, None)
-
-
-def _try_kernels(job: Job) -> dict[str, float]:
-    """Time of one run of each kernel, s; the first run of each is a warm-up."""
-    found = {}
-    for kernel in job.workload.kernels():
-        if not job.able and kernel.communication is None:
-            continue
-        job.bench.prepare(kernel)
-        job.bench.run(kernel, 1)
-        found[kernel.name] = job.bench.run(kernel, 3) / 3
-    return found
-
-
 def _ends_s(job: Job, began_s: float) -> float | None:
     """When the sweep has to end for the whole run to stay within its budget, by the bench's time."""
     budget_s = job.settings.budget_s
@@ -224,7 +197,7 @@ def _sweep(
 ) -> Sweep:
     return Sweep(
         bench=job.bench,
-        workload=job.workload,
+        workload=swept(job),
         plan=plan,
         source=source,
         wait_power_w=wait_power_w,

@@ -27,6 +27,8 @@ class Settings:
     clocks_mhz: clocks to measure at, highest first; empty for the clock as it is, which nothing then sets.
     windows: how many windows stand behind each row, spread over as many rounds through all clocks.
     soak_s: longest time to warm the board before the first window.
+    search: choose which configurations of partitions to measure, instead of measuring all of them.
+    search_points: how many points (configurations at a clock) that may be, over all partitions.
     """
 
     clocks_mhz: tuple[int, ...]
@@ -39,6 +41,8 @@ class Settings:
     early_stop: bool = True
     source: SourceChoice = SourceChoice.AUTO
     seed: int = 0
+    search: bool = False
+    search_points: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ into the difference between two clocks. Within a clock the order of kernels chan
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -77,19 +77,19 @@ class Sweep:
         clocks = self._first_round()
         began_s = self.bench.now_s()
         for number in range(1, self.plan.windows):
-            if number > 1 and self._out_of_time(self.bench.now_s() - began_s):
+            if number > 1 and self.out_of_time(self.bench.now_s() - began_s):
                 break
             began_s = self.bench.now_s()
             for index, clock in enumerate(clocks):
                 self._tell(number, index, clock, len(clocks))
-                self._measure_at(clock, number)
+                self.visit(clock, number, self.workload.kernels())
         return clocks
 
-    def _out_of_time(self, round_s: float) -> bool:
-        """Whether another round like the last would overrun the budget on some rank."""
+    def out_of_time(self, lasting_s: float) -> bool:
+        """Whether something that takes this long would overrun the budget on some rank."""
         if self.ends_s is None:
             return False
-        return any(self.team.gather(self.bench.now_s() + round_s > self.ends_s))
+        return any(self.team.gather(self.bench.now_s() + lasting_s > self.ends_s))
 
     def _first_round(self) -> tuple[int, ...]:
         """All clocks once, from the top down, until every op has clearly turned."""
@@ -97,7 +97,7 @@ class Sweep:
         effective_j: dict[object, list[Reading]] = {_key(op): [] for op in self.workload.ops}
         for index, clock in enumerate(asked):
             self._tell(0, index, clock, len(asked))
-            self._measure_at(clock, 0)
+            self.visit(clock, 0, self.workload.kernels())
             self._note_effective(clock, effective_j)
             turned = self.early_stop and (not self.able or all_turned(effective_j))
             if all(self.team.gather(turned)) and index + 1 < len(asked):
@@ -124,9 +124,9 @@ class Sweep:
         error_j = math.hypot(DRIFT * energy_j, *(self.plan.window_error * one for one in energies_j))
         return Reading(energy_j - self.wait_power_w * math.fsum(times_s), error_j)
 
-    def _measure_at(self, clock: int, number: int) -> None:
-        """One window of every kernel at a clock, in an order of this round's own; all ranks have the same order."""
-        kernels = list(self.workload.kernels())
+    def visit(self, clock: int, number: int, kernels: Iterable[Kernel]) -> None:
+        """One window of each kernel at a clock, in an order of this round's own; all ranks have the same order."""
+        kernels = list(kernels)
         random.Random(f"{self.seed}/{clock}/{number}").shuffle(kernels)
         kernels = [one for one in kernels if self.able or one.communication is not None]
         missing = [kernel for kernel in kernels if not self._has(kernel, clock, number)]

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from energyopt.schemas.errors import WorkloadError
+from energyopt.schemas.layers import even_split
 
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 
@@ -128,8 +129,7 @@ def job_shape(settings: Mapping[str, Any]) -> JobShape:
 def split_layers(layers: int, shape: JobShape) -> tuple[int, ...]:
     """Layers of each virtual stage, in the model's order.
 
-    Evenly where nothing is asked for. Of a remainder, one layer each goes to the virtual stages after the first,
-    in order; then to the first, which also has the embedding; the last, which has the output head, comes last.
+    Evenly where nothing is asked for, see `even_split`.
 
     Raises:
         WorkloadError: they do not add up, or a virtual stage is left with nothing to do.
@@ -142,10 +142,7 @@ def split_layers(layers: int, shape: JobShape) -> tuple[int, ...]:
         raise WorkloadError(
             f"{counted(layers, 'layer')} cannot fill {stages} of {chunks}: take fewer of them"
         )
-    base, remainder = divmod(layers, virtual)
-    preferred = [*range(1, virtual - 1), 0, virtual - 1]
-    longer = set(preferred[:remainder])
-    return tuple(base + (index in longer) for index in range(virtual))
+    return even_split(layers, virtual)
 
 
 def _check_split(split: tuple[int, ...], layers: int, virtual: int) -> tuple[int, ...]:

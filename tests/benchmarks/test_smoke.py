@@ -11,6 +11,7 @@ NAMES = [
     "profile_sweep",
     "error_bars",
     "schedules",
+    "composition",
     "real_profiles",
     "measured_runs",
     "measured_savings",

@@ -115,8 +115,9 @@ for words in (one.split() for one in commands):
         "import kareus --allow-incomplete --block --gpu --help --json --keep-first --layers-per-stage --output "
         "--power-limit-w --recompute --wait-power-w --window-end --workload",
         "import kareus-plan --context-parallel --gpu --help --output --tensor-parallel",
-        "plan --chunks --context-parallel --data-parallel --effort --fixed-time-s --help --json --max-switches "
-        "--microbatches --min-dwell-s --output --p2p-time-s --pipeline --points --schedule --stages "
+        "plan --allow-missing-clocks --chunks --context-parallel --data-parallel --effort --fixed-time-s --help "
+        "--json --max-switches --microbatches --min-dwell-s --mixed-clocks --most-options --only --output "
+        "--p2p-time-s --pipeline --points --schedule --stages --switch-energy-j --switch-time-s "
         "--switch-tradeoff --tensor-parallel",
         "apply --alternatives --deadline-s --energy-budget-j --format --help --json --max-slowdown --output "
         "--point --power-cap-w",

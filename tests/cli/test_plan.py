@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from energyopt.schemas.frontier import read_frontier
-from energyopt.schemas.profile import Profile, read_profile, write_profile
+from energyopt.schemas.partitions import Execution, PartitionConfig
+from energyopt.schemas.profile import Level, Profile, read_profile, write_profile
 
 Energyopt = Callable[..., int]
 SIZES = ("--stages", 2, "--microbatches", 2)
+SLOW = PartitionConfig(execution=Execution.SEQUENTIAL, sm_clock_mhz=1000)
 
 
 def test_the_small_job(
@@ -300,3 +302,76 @@ def test_the_tradeoff_is_shown_beside_the_points(
     assert energyopt(*words, "--json") == 0
     found = json.loads(capfd.readouterr().out)
     assert {point["slowdown"] for point in found["switch_tradeoff"]["points"]} == {1.0, 1.02, 1.05, 1.1}
+
+
+@pytest.fixture
+def layers_file(small_profile: Profile, tmp_path: Path) -> Path:
+    """The small profile's operations, each in two partitions that are run through twice."""
+    rows = [
+        replace(
+            row,
+            level=Level.PARTITION,
+            partition=name,
+            count=2,
+            time_s=row.time_s * share,
+            energy_j=row.energy_j * share * (0.9 if (name, row.sm_clock_mhz) == ("mlp", 1000) else 1.0),
+        )
+        for row in small_profile.rows
+        for name, share in (("attention", 0.2), ("mlp", 0.3))
+    ]
+    path = tmp_path / "layers.parquet"
+    write_profile(path, replace(small_profile, rows=tuple(rows)))
+    return path
+
+
+def test_partitions_may_run_at_different_clocks(
+    energyopt: Energyopt, layers_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Only the MLP at 1000 MHz: a forward of 2 x 0.2 + 2 x 0.375 s, and four changes of 10 ms."""
+    target = tmp_path / "f.parquet"
+    words = ("plan", layers_file, "-o", target, *SIZES, "--mixed-clocks", "--switch-time-s", 0.01)
+    assert energyopt(*words) == 0
+    assert "HiGHS" not in capfd.readouterr().out
+    frontier = read_frontier(target)
+    assert (frontier.switch_time_s, frontier.switch_energy_j) == (0.01, 1.0)
+    (mixed,) = [
+        option
+        for key, options in frontier.options.items()
+        for option in options
+        if key == (0, 0, "forward") and dict(option.partitions) == {"mlp": SLOW}
+    ]
+    assert mixed.sm_clock_mhz == 1400
+    assert mixed.time_s == pytest.approx(2 * 0.2 + 2 * 0.375 + 4 * 0.01)
+    assert mixed.energy_j == pytest.approx(2 * 60 + 2 * 0.9 * 75 + 4 * 1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            ("--mixed-clocks",),
+            "what a clock change takes, which the profile does not say; give --switch-time-s",
+        ),
+        (("--switch-time-s", 0.01), "say something with --mixed-clocks alone"),
+        (("--switch-energy-j", 1), "say something with --mixed-clocks alone"),
+        (("--mixed-clocks", "--switch-time-s", "inf"), "--switch-time-s needs a finite time"),
+        (
+            ("--mixed-clocks", "--switch-time-s", 0.01, "--switch-energy-j", 0.9),
+            "needs at least the 1 J that waiting for 0.01 s costs",
+        ),
+        (("--mixed-clocks", "--switch-time-s", 0.01, "--max-switches", 3), "which --max-switches and"),
+        (("--mixed-clocks", "--switch-time-s", 0.01, "--switch-tradeoff"), "which --max-switches and"),
+    ],
+)
+def test_mixed_clocks_that_cannot_be_are_refused(
+    energyopt: Energyopt,
+    layers_file: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    words: tuple[object, ...],
+    problem: str,
+) -> None:
+    assert energyopt("plan", layers_file, "-o", tmp_path / "f.parquet", *SIZES, *words) == 2
+    printed = capfd.readouterr().err
+    assert problem in printed
+    assert not (tmp_path / "f.parquet").exists()

@@ -377,3 +377,25 @@ def test_nobody_reads_the_rest(own: Path) -> None:
     done = subprocess.run(["bash", "-c", command], cwd=own, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "{\n"), done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_order_of_partitions_is_kept(profiled: Callable[..., Profile]) -> None:
+    """A layer's attention comes before its MLP, in backward after it; rows are sorted and cannot tell."""
+    order = profiled("--tensor-parallel", 2, "--microbatch-size", 2, "--stages", 2).metadata.partition_order
+    assert {(key.stage, key.kind): names for key, names in order.items()} == {
+        (0, OpKind.FORWARD): ("embedding", *FORWARD),
+        (1, OpKind.FORWARD): (*FORWARD, "head"),
+        (0, OpKind.BACKWARD): (*BACKWARD, "embedding"),
+        (1, OpKind.BACKWARD): ("head_dgrad", "head_wgrad", *BACKWARD),
+    }
+
+
+FORWARD = ("attention_qkv", "attention_out", "mlp_up", "mlp_down")
+BACKWARD = (
+    "mlp_down",
+    "mlp_up_dgrad",
+    "mlp_up_wgrad",
+    "attention_out",
+    "attention_qkv_dgrad",
+    "attention_qkv_wgrad",
+)

@@ -7,7 +7,7 @@ import pytest
 
 from energyopt.profiler.distributed.merging import merge
 from energyopt.schemas.errors import ProfileError
-from energyopt.schemas.ops import OpKind
+from energyopt.schemas.ops import OpKey, OpKind
 from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
 from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 
@@ -94,6 +94,12 @@ def test_what_is_said_of_the_whole() -> None:
         "ranks": 2,
         "boards": "GPU-0, GPU-1",
     }
+
+
+def test_each_rank_knows_the_order_of_its_own_stage() -> None:
+    orders = [{OpKey(rank, 0, OpKind.FORWARD): ("attention", f"mlp{rank}")} for rank in (0, 1)]
+    merged = merge([_shard(rank, partition_order=orders[rank]) for rank in (0, 1)], NAMES)
+    assert merged.profile.metadata.partition_order == orders[0] | orders[1]
 
 
 def test_how_it_was_measured_is_said_of_all_ranks() -> None:

@@ -1,0 +1,82 @@
+"""Which layout to take: the plans that nothing beats, and layouts by the energy that they need in a given time."""
+
+from dataclasses import dataclass
+
+from energyopt.planner.selection import ROUNDING
+from energyopt.schemas.errors import RequestError
+from energyopt.schemas.sweep import PlannedLayout, Sweep, SweepPoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A layout among the others; layout: its index in `Sweep.layouts`.
+
+    in_time: its cheapest plan within the deadline, None where all are slower.
+    unbeaten: whether one of its plans is beaten by no plan of any layout in both time and energy.
+    """
+
+    layout: int
+    in_time: SweepPoint | None
+    unbeaten: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Neighbouring unbeaten plans of one layout, fastest first."""
+
+    layout: int
+    points: tuple[SweepPoint, ...]
+
+
+def check_slowdown(slowdown: float) -> None:
+    """Refuse a factor that no deadline follows from.
+
+    Raises:
+        RequestError: it is not a number above 0.
+    """
+    if not slowdown > 0:
+        raise RequestError(f"--max-slowdown needs a factor above 0, not {slowdown:g}")
+
+
+def deadline_s(sweep: Sweep) -> float:
+    """The time that layouts are ranked in: relative to the fastest layout at the highest clock."""
+    return sweep.max_slowdown * min(one.max_clock_time_s for one in sweep.layouts)
+
+
+def ranked(sweep: Sweep) -> list[Standing]:
+    """Layouts by their energy within the deadline; those that are all slower follow, the fastest first."""
+    deadline = deadline_s(sweep)
+    unbeaten = {stretch.layout for stretch in stretches(sweep)}
+    found = [
+        Standing(layout=index, in_time=_cheapest(one, deadline), unbeaten=index in unbeaten)
+        for index, one in enumerate(sweep.layouts)
+    ]
+    return sorted(found, key=lambda standing: _order(sweep, standing))
+
+
+def stretches(sweep: Sweep) -> list[Stretch]:
+    """The plans that no plan of any layout beats in both time and energy, fastest first, by layout."""
+    found: list[Stretch] = []
+    plans = [(point, index) for index, one in enumerate(sweep.layouts) for point in one.points]
+    best_j = float("inf")
+    for point, index in sorted(plans, key=lambda plan: (plan[0].iteration_time_s, plan[0].energy_j, plan[1])):
+        if point.energy_j >= best_j:
+            continue
+        best_j = point.energy_j
+        if found and found[-1].layout == index:
+            found[-1] = Stretch(layout=index, points=(*found[-1].points, point))
+        else:
+            found.append(Stretch(layout=index, points=(point,)))
+    return found
+
+
+def _cheapest(one: PlannedLayout, deadline: float) -> SweepPoint | None:
+    fitting = [point for point in one.points if point.iteration_time_s <= deadline * (1 + ROUNDING)]
+    return min(fitting, key=lambda point: (point.energy_j, point.iteration_time_s), default=None)
+
+
+def _order(sweep: Sweep, standing: Standing) -> tuple[bool, float, float, int]:
+    point, fastest = standing.in_time, sweep.layouts[standing.layout].points[0]
+    first = fastest.iteration_time_s if point is None else point.energy_j
+    second = fastest.energy_j if point is None else point.iteration_time_s
+    return point is None, first, second, standing.layout
