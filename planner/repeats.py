@@ -90,10 +90,12 @@ def _odd(graph: Graph, op_class: Ints, edge_class: Ints) -> Flags:
     changes = (np.diff(op_class[order]) != 0) | (np.diff(looks[order]) != 0)
     group = np.empty(len(order), dtype=np.int64)
     group[order] = np.concatenate(([0], np.cumsum(changes)))
-    size = np.bincount(group)[group]
-    largest = np.zeros(int(op_class.max(initial=0)) + 1, dtype=np.int64)
-    np.maximum.at(largest, op_class, size)
-    return np.asarray(size < largest[op_class])
+    size = np.bincount(group)
+    of_class = np.zeros(len(size), dtype=np.int64)
+    of_class[group] = op_class
+    ranked = np.lexsort((-size, of_class))  # of equally large groups the first
+    _, first = np.unique(of_class[ranked], return_index=True)
+    return np.asarray(group != ranked[first][op_class])
 
 
 def _numbered(names: Ints) -> tuple[Ints, Ints]:
