@@ -236,7 +236,7 @@ def _points(
         for way, places in kept
         for plan in way.plans(places, lambda makespan_s: max(one.bound_j(makespan_s) for one in ways))
     ]
-    found = named_points(undominated([maker.point(plan) for plan in plans]), max_clock)
+    found = named_points(undominated(maker.points(plans)), max_clock)
     return fewest(found, most) if len(kept) > 1 else found
 
 

@@ -1,13 +1,15 @@
 """From plans to frontier points, whose every number is recomputed independently of the solver."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+
+import numpy as np
 
 from energyopt.planner.power.over_time import loads_of
 from energyopt.planner.problem import Problem
 from energyopt.planner.savings import Savings
-from energyopt.planner.simulation import Timeline, iteration_energy_j, simulate
+from energyopt.planner.simulation import Timeline, iteration_energy_j, simulate_plans
 from energyopt.schemas.errors import SolverError
 from energyopt.schemas.frontier_points import FrontierPoint
 from energyopt.schemas.ops import Schedule
@@ -43,19 +45,26 @@ class PointMaker:
     slope_w: Callable[[float], float]
     peak_lasts_s: float = 0.0
 
-    def point(self, plan: PaperPlan) -> FrontierPoint:
-        """Run one plan through the simulator and put the certified bound beside it.
+    def points(self, plans: Sequence[PaperPlan]) -> list[FrontierPoint]:
+        """Run plans through the simulator, all at once, and put the certified bound beside each.
 
         Raises:
-            SolverError: simulator and solver disagree, or the plan costs less than its bound: a defect.
+            SolverError: simulator and solver disagree, or a plan costs less than its bound: a defect.
         """
-        problem, schedule = self.problem, self.problem.schedule
-        time_s, energy_j = [one.time_s for one in plan.options], [one.energy_j for one in plan.options]
-        timeline = simulate(schedule, time_s, self.pipeline.p2p_time_s, self.pipeline.fixed_time_s)
-        total_s = timeline.iteration_time_s
-        makespan_s = total_s - self.pipeline.fixed_time_s
+        if not plans:
+            return []
+        time_s = np.array([[one.time_s for one in plan.options] for plan in plans]).T
+        pipeline = self.pipeline
+        timelines = simulate_plans(self.problem.schedule, time_s, pipeline.p2p_time_s, pipeline.fixed_time_s)
+        return [self._judged(plan, timeline) for plan, timeline in zip(plans, timelines, strict=True)]
+
+    def _judged(self, plan: PaperPlan, timeline: Timeline) -> FrontierPoint:
+        problem = self.problem
+        makespan_s = timeline.iteration_time_s - self.pipeline.fixed_time_s
         _check_agreement(makespan_s, plan.makespan_s)
-        plan_j = iteration_energy_j(timeline, time_s, energy_j, problem.wait_power_w, schedule.stages)
+        time_s, energy_j = [one.time_s for one in plan.options], [one.energy_j for one in plan.options]
+        stages = problem.schedule.stages
+        plan_j = iteration_energy_j(timeline, time_s, energy_j, problem.wait_power_w, stages)
         bound_j = plan.bound_j(makespan_s) + problem.static_power_w * self.pipeline.fixed_time_s
         _check_bound(plan_j, bound_j)
         return self._point(plan, timeline, plan_j, bound_j)

@@ -12,6 +12,7 @@ The order is a choice: overlap and SM share are valued at the plan's clock. What
 shows as waiting, or as room for lower clocks.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,9 +48,12 @@ class Savings:
     def of(self, options: Sequence[Option], iteration_time_s: float) -> Saving:
         """The saving of a plan that runs these options, one for each operation of the schedule."""
         clock_j = overlap_j = sm_share_j = 0.0
-        for front, option in zip(self._problem.front_of.tolist(), options, strict=True):
-            one = self._step(front, option)
-            clock_j, overlap_j, sm_share_j = clock_j + one[0], overlap_j + one[1], sm_share_j + one[2]
+        by_id = {id(option): option for option in options}
+        often = Counter(zip(self._problem.front_of.tolist(), map(id, options), strict=True))
+        for (front, which), count in often.items():
+            one = self._step(front, by_id[which])
+            clock_j, overlap_j = clock_j + count * one[0], overlap_j + count * one[1]
+            sm_share_j += count * one[2]
         shorter_s = self._baseline_s - iteration_time_s
         return Saving(
             waiting_j=self._problem.static_power_w * shorter_s,

@@ -5,10 +5,13 @@ longest path is computed and no option is pruned; each stage is a process that r
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from energyopt.planner.arrays import Floats
 from energyopt.schemas.errors import ScheduleError
 from energyopt.schemas.ops import Op, OpKind, Schedule
 
@@ -23,10 +26,10 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """When every operation ran; both tuples follow `Schedule.ops`, in seconds from the iteration's start."""
+    """When every operation ran; both follow `Schedule.ops`, in seconds from the iteration's start."""
 
-    start_s: tuple[float, ...]
-    finish_s: tuple[float, ...]
+    start_s: tuple[float, ...] | Floats
+    finish_s: tuple[float, ...] | Floats
     iteration_time_s: float
 
 
@@ -38,7 +41,31 @@ def simulate(
     Raises:
         ScheduleError: stages wait for each other for ever, or for something that never happens.
     """
-    return _Simulation(schedule, time_s, p2p_time_s).run(fixed_time_s)
+    found = _Simulation(schedule, list(time_s), p2p_time_s, max)
+    found.run()
+    return Timeline(
+        start_s=tuple(found.start_s),
+        finish_s=tuple(found.finish_s),
+        iteration_time_s=max(found.free_s) + fixed_time_s,
+    )
+
+
+def simulate_plans(
+    schedule: Schedule, time_s: Floats, p2p_time_s: float = 0.0, fixed_time_s: float = 0.0
+) -> list[Timeline]:
+    """Execute a schedule with several plans' durations [n, P] at once: one pass, P numbers at a time.
+
+    Raises:
+        As `simulate`.
+    """
+    found = _Simulation(schedule, list(time_s), p2p_time_s, np.maximum)
+    found.run()
+    start_s, finish_s = np.array(found.start_s), np.array(found.finish_s)
+    total_s = np.max(found.free_s, axis=0) + fixed_time_s
+    return [
+        Timeline(start_s=start_s[:, plan], finish_s=finish_s[:, plan], iteration_time_s=float(total_s[plan]))
+        for plan in range(time_s.shape[1])
+    ]
 
 
 def iteration_energy_j(
@@ -50,31 +77,33 @@ def iteration_energy_j(
 
 
 class _Simulation:
-    def __init__(self, schedule: Schedule, time_s: Sequence[float], p2p_time_s: float) -> None:
+    """Times are numbers, or arrays with one for each plan: who runs when depends on the schedule alone."""
+
+    def __init__(
+        self, schedule: Schedule, time_s: list[Any], p2p_time_s: float, latest: Callable[[Any, Any], Any]
+    ) -> None:
+        """latest: the later of two times."""
         self.schedule = schedule
         self.time_s = time_s
         self.p2p_time_s = p2p_time_s
+        self.latest = latest
+        nothing = time_s[0] * 0.0 if time_s else 0.0
         self.last = max(virtual for chunks in schedule.virtual_stages for virtual in chunks)
-        self.happened: dict[Event, tuple[float, int]] = {}
+        self.happened: dict[Event, tuple[Any, int]] = {}
         self.waiting: defaultdict[Event, list[int]] = defaultdict(list)
         self.position = [0] * schedule.stages
-        self.free_s = [0.0] * schedule.stages
+        self.free_s = [nothing] * schedule.stages
         self.first = [0]
         for order in schedule.orders:
             self.first.append(self.first[-1] + len(order))
-        self.start_s = [0.0] * self.first[-1]
-        self.finish_s = [0.0] * self.first[-1]
+        self.start_s = [nothing] * self.first[-1]
+        self.finish_s = [nothing] * self.first[-1]
 
-    def run(self, fixed_time_s: float) -> Timeline:
+    def run(self) -> None:
         ready = deque(range(self.schedule.stages))
         while ready:
             ready.extend(self._advance(ready.popleft()))
         self._refuse_deadlock()
-        return Timeline(
-            start_s=tuple(self.start_s),
-            finish_s=tuple(self.finish_s),
-            iteration_time_s=max(self.free_s) + fixed_time_s,
-        )
 
     def _advance(self, stage: int) -> list[int]:
         """Run a stage until it misses something; return the stages that its work set free."""
@@ -94,7 +123,7 @@ class _Simulation:
         start_s = self.free_s[op.stage]
         for need in self._needs(op):
             time_s, stage = self.happened[need]
-            start_s = max(start_s, time_s + (self.p2p_time_s if stage != op.stage else 0.0))
+            start_s = self.latest(start_s, time_s + (self.p2p_time_s if stage != op.stage else 0.0))
         finish_s = start_s + self.time_s[index]
         self.start_s[index], self.finish_s[index] = start_s, finish_s
         self.free_s[op.stage] = finish_s
