@@ -30,6 +30,21 @@ def zeus_text(plan: Plan) -> str:
     """The content of the file: one line per stage, then what the plan predicts as comments.
 
     Raises:
+        RequestError: the plan has several chunks per stage, an operation that Zeus does not know, or says more of
+            operations than their clocks.
+    """
+    if any(op.nanobatches > 1 or op.partitions for ops in plan.stages for op in ops):
+        raise RequestError(
+            "a list for Zeus holds clocks alone, and this plan cuts microbatches or overlaps partitions; "
+            "write plan.json, or plan with --only clocks"
+        )
+    return clock_list_text(plan)
+
+
+def clock_list_text(plan: Plan) -> str:
+    """The clocks of a plan in Zeus' form, whatever else it says.
+
+    Raises:
         RequestError: the plan has several chunks per stage, or an operation that Zeus does not know.
     """
     if plan.pipeline.chunks_per_stage > 1:

@@ -60,7 +60,14 @@ def _plan(profile: Path, folder: Path, only: str | None) -> Frontier:
     wall_s(
         [
             *(str(ENERGYOPT), "plan", str(profile), "-o", str(frontier)),
-            *("--stages", "2", "--microbatches", "8"),
+            *(
+                "--stages",
+                "2",
+                "--microbatches",
+                "8",
+                "--min-dwell-s",
+                "0",
+            ),  # what clock changes take is left out
             *(() if only is None else ("--only", only)),
         ]
     )

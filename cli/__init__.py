@@ -10,6 +10,7 @@ __all__ = [
     "main",
     "merge",
     "output",
+    "pictures",
     "plan",
     "plan_options",
     "profile",

@@ -22,6 +22,8 @@ from energyopt.cli.plan_options import (
     Only,
     Output,
     P2p,
+    PeakLasts,
+    PeakPowerCap,
     PipelineFile,
     Points,
     ProfileFile,
@@ -81,6 +83,8 @@ def plan(
     mixed_clocks: MixedClocks = False,
     switch_time_s: SwitchTime = None,
     switch_energy_j: SwitchEnergy = None,
+    peak_power_cap_w: PeakPowerCap = None,
+    peak_lasts_s: PeakLasts = None,
     sweep: SweepFile = None,
     max_slowdown: MaxSlowdown = None,
     workers: Workers = None,
@@ -108,6 +112,8 @@ def plan(
             "PROFILE": profile is not None,
             "--pipeline": pipeline is not None,
             "--switch-tradeoff": switch_tradeoff,
+            "--peak-power-cap-w": peak_power_cap_w is not None,
+            "--peak-lasts-s": peak_lasts_s is not None,
             "--mixed-clocks": mixed_clocks or (switch_time_s, switch_energy_j) != (None, None),
         }
         wanted = SweepFlags(
@@ -144,13 +150,16 @@ def plan(
         mixed_clocks=mixed_clocks,
         switch_time_s=switch_time_s,
         switch_energy_j=switch_energy_j,
+        peak_power_cap_w=peak_power_cap_w,
+        peak_lasts_s=peak_lasts_s,
     )
     frontier, tradeoff = _solve(profile, settings, wishes)
     from energyopt.schemas.frontier import write_frontier
 
     write_frontier(destination, frontier)
     _print(frontier, tradeoff, as_json)
-    output.say(f"wrote {destination}: {_counted(len(frontier.points), points)}")
+    _say_what_cap_covers(frontier)
+    output.say(f"wrote {destination}: {_counted(frontier, points)}")
     return 0
 
 
@@ -158,10 +167,10 @@ def _flag(setting: str) -> str:
     return setting.removesuffix("_per_stage").replace("_", "-")
 
 
-def _counted(found: int, asked: int) -> str:
-    return (
-        f"{found} points" if found >= asked else f"{found} points of {asked} asked for: no more plans differ"
-    )
+def _counted(frontier: "Frontier", asked: int) -> str:
+    found = len(frontier.points)
+    reason = "no more plans differ" if frontier.peak_power_cap_w is None else "no more plans keep to the cap"
+    return f"{found} points" if found >= asked else f"{found} points of {asked} asked for: {reason}"
 
 
 def _settings(pipeline_file: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
@@ -191,6 +200,8 @@ class _Wishes(NamedTuple):
     mixed_clocks: bool
     switch_time_s: float | None
     switch_energy_j: float | None
+    peak_power_cap_w: float | None
+    peak_lasts_s: float | None
 
 
 def _solve(
@@ -201,11 +212,13 @@ def _solve(
     from energyopt.planner.composition.table import Composition
     from energyopt.planner.frontier import plan_and_weigh, plan_frontier
     from energyopt.planner.job import build_job, calibrated_otherwise, unused_kinds
+    from energyopt.planner.power.rule import PeakRule
     from energyopt.planner.solve import Effort
     from energyopt.schemas.profile import read_profile
 
     profile = read_profile(profile_file)
     limits = _limits(profile, wishes)
+    peak = PeakRule(cap_w=wishes.peak_power_cap_w, lasts_s=wishes.peak_lasts_s or 0.0)
     composition = Composition(
         most=wishes.most_options, allow_missing=wishes.allow_missing, switch=_switch(profile, wishes)
     )
@@ -226,6 +239,7 @@ def _solve(
             limits=limits,
             composition=composition,
             only=None if wishes.only is None else Only(wishes.only),
+            peak=peak,
             warn=output.warn,
             progress=progress,
         )
@@ -271,6 +285,18 @@ def _warn_of_wait_power(file: Path, profile: "Profile") -> None:
         f"{file}: {who} less than the wait power of {profile.metadata.wait_power_w:g} W; "
         "is that the wait power of this GPU?"
     )
+
+
+def _say_what_cap_covers(frontier: "Frontier") -> None:
+    from energyopt.planner.power.floor import least_time_s
+
+    if frontier.peak_power_cap_w is None:
+        return
+    replicas = frontier.pipeline.data_parallel
+    more = f"; {replicas} replicas in step draw up to {replicas} times as much" if replicas > 1 else ""
+    output.say(f"peak power is at most {frontier.peak_power_cap_w:g} W on {frontier.gpus} GPU(s){more}")
+    if (least_s := least_time_s(frontier)) is not None:
+        output.say(f"no plan that keeps to that takes less than {least_s:.4f} s")
 
 
 def _print(frontier: "Frontier", tradeoff: "Tradeoff | None", as_json: bool) -> None:

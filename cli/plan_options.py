@@ -41,11 +41,16 @@ class EffortName(StrEnum):
 
     QUICK = "quick"
     NORMAL = "normal"
+    THOROUGH = "thorough"
 
 
 Effort = Annotated[
     EffortName,
-    typer.Option("--effort", help="quick: the bound at once, plans a little further from it, in a second."),
+    typer.Option(
+        "--effort",
+        help="quick: plans a little further from the bound, in a second; thorough: closer ones, for several times "
+        "as long.",
+    ),
 ]
 
 
@@ -124,6 +129,24 @@ SwitchTradeoff = Annotated[
     bool,
     typer.Option(
         "--switch-tradeoff", help="Show what fewer clock changes cost, at 1 to 1.1 times the max-clock time."
+    ),
+]
+PeakPowerCap = Annotated[
+    float | None,
+    typer.Option(
+        "--peak-power-cap-w",
+        metavar="W",
+        help="Highest power at any time, all GPUs of one pipeline (one data-parallel replica) together, W. "
+        "Plans obey it; bounds are those without it.",
+    ),
+]
+PeakLasts = Annotated[
+    float | None,
+    typer.Option(
+        "--peak-lasts-s",
+        metavar="S",
+        help="Count as peak power what is drawn for at least S seconds on end; 0 if not given: any overlap of "
+        "operations.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the points as JSON.")]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from energyopt.cli import output
-from energyopt.cli.targets import refuse_overwrite, same_file
+from energyopt.cli.pictures import Pictures, check_targets, draw, refuse_pictures
+from energyopt.cli.targets import refuse_overwrite
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.files import reading_once
 
 if TYPE_CHECKING:
     from energyopt.planner.tables import Table
-    from energyopt.schemas.frontier import Frontier
 
     View: TypeAlias = "tuple[dict[str, Any], tuple[Table, ...]]"
 
@@ -21,15 +21,17 @@ _Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE...",
-        help="Profile, frontier, plan, telemetry, list for Zeus or pipeline.toml; or several frontiers of one job, "
-        "side by side.",
+        help="Profile, frontier, sweep, plan, telemetry, list for Zeus or pipeline.toml; or several frontiers of "
+        "one job, side by side.",
     ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print everything in the file as one JSON object.")]
 _Plot = Annotated[
     Path | None,
     typer.Option(
-        "--plot", metavar="IMAGE", help="Draw a frontier, or several, to IMAGE (.png, .svg or .pdf)."
+        "--plot",
+        metavar="IMAGE",
+        help="Draw a frontier, or several, or a sweep, to IMAGE (.png, .svg or .pdf).",
     ),
 ]
 _Timeline = Annotated[
@@ -40,6 +42,21 @@ _Timeline = Annotated[
         help="Draw the timeline of a frontier's point K (its number, or a name such as best_edp) to IMAGE.",
     ),
 ]
+_Power = Annotated[
+    tuple[str, Path] | None,
+    typer.Option(
+        "--power",
+        metavar="K IMAGE",
+        help="Draw the power of a frontier's point K over an iteration to IMAGE, and show the average and peak of "
+        "each node.",
+    ),
+]
+_GpusPerNode = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="GPUs of a node, numbered stage by stage, for --power; 8 if not given."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,12 +64,21 @@ def register(app: typer.Typer) -> None:
     app.command("show", short_help="Show any file of this tool, as tables, JSON or a picture.")(show)
 
 
-def show(files: _Files, *, as_json: _Json = False, plot: _Plot = None, timeline: _Timeline = None) -> int:
+def show(
+    files: _Files,
+    *,
+    as_json: _Json = False,
+    plot: _Plot = None,
+    timeline: _Timeline = None,
+    power: _Power = None,
+    gpus_per_node: _GpusPerNode = None,
+) -> int:
     """Show a file that this tool writes or reads; every total says how many GPUs it covers."""
+    if gpus_per_node is not None and power is None:
+        raise RequestError("--gpus-per-node says something with --power alone; add it")
+    pictures = Pictures(plot, timeline, power, gpus_per_node)
     with reading_once():
-        value, tables = (
-            _view(files[0], plot, timeline) if len(files) == 1 else _compare(files, plot, timeline)
-        )
+        value, tables = _view(files[0], pictures) if len(files) == 1 else _compare(files, pictures)
     if as_json:
         from energyopt.schemas.files import canonical_json
 
@@ -62,26 +88,29 @@ def show(files: _Files, *, as_json: _Json = False, plot: _Plot = None, timeline:
     return 0
 
 
-def _view(file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> "View":
-    from energyopt.schemas.detect import FRONTIER, detect_format
+def _view(file: Path, pictures: Pictures) -> "View":
+    from energyopt.schemas.detect import FRONTIER, SWEEP, detect_format
 
     kind = detect_format(file)
     if kind == FRONTIER:
-        return _show_frontier(file, plot, timeline)
-    _refuse_pictures(file, kind, plot, timeline)
+        return _show_frontier(file, pictures)
+    if kind == SWEEP:
+        return _show_sweep(file, pictures)
+    refuse_pictures(file, kind, pictures)
     return _VIEWS[kind](file)
 
 
-def _compare(files: list[Path], plot: Path | None, timeline: tuple[str, Path] | None) -> "View":
+def _compare(files: list[Path], pictures: Pictures) -> "View":
     from energyopt.planner.views import comparison
     from energyopt.schemas.frontier import read_frontier
 
-    if timeline is not None:
-        raise RequestError("--timeline draws one frontier's point; give one file")
+    for flag, _ in pictures.images():
+        if flag != "--plot":
+            raise RequestError(f"{flag} draws one frontier's point; give one file")
     frontiers, names = [read_frontier(file) for file in files], [str(file) for file in files]
     comparison.check_one_job(frontiers, names)
     labels = comparison.labels(frontiers, names)
-    if plot is not None:
+    if (plot := pictures.plot) is not None:
         from energyopt.planner.plots.canvas import check_suffix, save
         from energyopt.planner.plots.comparison_plot import draw_comparison
 
@@ -100,59 +129,46 @@ def _print(tables: "tuple[Table, ...]") -> None:
         output.table(table.columns, table.rows, table.title)
 
 
-def _show_frontier(file: Path, plot: Path | None, timeline: tuple[str, Path] | None) -> "View":
+def _show_frontier(file: Path, pictures: Pictures) -> "View":
+    from energyopt.planner.selection import by_name
     from energyopt.planner.views.frontier import frontier_tables
     from energyopt.planner.views.summary import frontier_to_json
     from energyopt.schemas.frontier import read_frontier
 
     frontier = read_frontier(file)
-    _check_targets(file, plot, timeline[1] if timeline else None)
-    if plot is not None or timeline is not None:
-        _draw(frontier, plot, timeline)
-    return frontier_to_json(frontier), frontier_tables(frontier)
+    check_targets(file, pictures)
+    if pictures.images():
+        draw(frontier, pictures)
+    value, tables = frontier_to_json(frontier), frontier_tables(frontier)
+    if pictures.power is None:
+        return value, tables
+    from energyopt.planner.power.nodes import GPUS_PER_NODE
+    from energyopt.planner.views.power import power_tables, power_to_json
+
+    wanted = by_name(frontier, pictures.power[0]).index, pictures.gpus_per_node or GPUS_PER_NODE
+    beside = {"power": power_to_json(frontier, *wanted)}
+    return value | beside, (*tables, *power_tables(frontier, *wanted))
 
 
-def _check_targets(file: Path, plot: Path | None, timeline: Path | None) -> None:
-    for flag, image in (("--plot", plot), ("--timeline", timeline)):
-        if image is not None:
-            refuse_overwrite(image, file, flag=flag)
-    if plot is not None and timeline is not None and same_file(plot, timeline):
-        raise RequestError(f"--plot and --timeline would both write {plot}; give two files")
+def _show_sweep(file: Path, pictures: Pictures) -> "View":
+    from energyopt.planner.views.sweep import sweep_tables, sweep_to_view
+    from energyopt.schemas.sweep import read_sweep
 
-
-def _draw(frontier: "Frontier", plot: Path | None, timeline: tuple[str, Path] | None) -> None:
-    """Check the whole request before the first picture is drawn."""
-    from energyopt.planner.plots.canvas import check_suffix, save
-    from energyopt.planner.selection import by_name
-
-    for image in (plot, timeline[1] if timeline else None):
-        if image is not None:
-            check_suffix(image)
-    index = None if timeline is None else by_name(frontier, timeline[0]).index
-    if plot is not None:
-        from energyopt.planner.plots.frontier_plot import draw_frontier
-
-        save(draw_frontier(frontier), plot)
-        output.say(f"wrote {plot}")
-    if timeline is not None and index is not None:
-        from energyopt.planner.plots.timeline_plot import draw_timeline
-
-        save(draw_timeline(frontier, index), timeline[1])
-        output.say(f"wrote {timeline[1]}")
-
-
-def _refuse_pictures(file: Path, kind: str, plot: Path | None, timeline: tuple[str, Path] | None) -> None:
-    from energyopt.schemas.detect import PLAN
-
-    if timeline is not None and kind == PLAN:
-        raise RequestError(
-            f"{file} is a plan, which holds clocks and no times; give --timeline the frontier it came from"
-        )
-    for flag, wanted in (("--plot", plot), ("--timeline", timeline)):
-        if wanted is not None:
+    sweep = read_sweep(file)
+    for flag, _ in pictures.images():
+        if flag != "--plot":
             raise RequestError(
-                f"{flag} draws a frontier, and {file} is of format {kind}; give a frontier file"
+                f"{flag} draws a frontier's point; give a frontier, which plan --keep-dir keeps"
             )
+    check_targets(file, pictures)
+    if pictures.plot is not None:
+        from energyopt.planner.plots.canvas import check_suffix, save
+        from energyopt.planner.plots.sweep_plot import draw_sweep
+
+        check_suffix(pictures.plot)
+        save(draw_sweep(sweep), pictures.plot)
+        output.say(f"wrote {pictures.plot}")
+    return sweep_to_view(sweep), sweep_tables(sweep)
 
 
 def _show_profile(file: Path) -> "View":

@@ -12,15 +12,16 @@ PROFILE = "energyopt-profile"
 FRONTIER = "energyopt-frontier"
 PLAN = "energyopt-plan"
 TELEMETRY = "energyopt-telemetry"
+SWEEP = "energyopt-sweep"
 ZEUS = "zeus-list"  # a frequency plan of Zeus, which says no format of its own either
 PIPELINE = "pipeline.toml"  # TOML says no format of its own; this is the name of the settings file
 
 _IN_PARQUET = (PROFILE, FRONTIER, TELEMETRY)
-_IN_JSON = (PLAN,)
+_IN_JSON = (PLAN, SWEEP)
 
 
 def detect_format(path: Path) -> str:
-    """The format of a file: one of `PROFILE`, `FRONTIER`, `TELEMETRY`, `PLAN`, `ZEUS` and `PIPELINE`.
+    """The format of a file: one of `PROFILE`, `FRONTIER`, `TELEMETRY`, `PLAN`, `SWEEP`, `ZEUS` and `PIPELINE`.
 
     Parquet and JSON are known by their first bytes and say their format inside; TOML is known by the suffix, a
     list for Zeus by its opening bracket. The whole file is read: of a pipe, only inside `reading_once`.
@@ -40,7 +41,7 @@ def detect_format(path: Path) -> str:
         return ZEUS
     raise FileFormatError(
         f"{path}: {'neither Parquet nor JSON nor *.toml' if content else 'an empty file'}; "
-        "expected a profile, a frontier, a telemetry, a plan, a list for Zeus or a pipeline.toml"
+        "expected a profile, a frontier, a telemetry, a plan, a sweep, a list for Zeus or a pipeline.toml"
     )
 
 

@@ -35,7 +35,7 @@ ARROW_SCHEMA = pa.schema(
 )
 
 SAVINGS = ("saved_waiting_j", "saved_clock_j", "saved_overlap_j", "saved_sm_share_j")
-"""What savings come from."""
+"""Columns that say where a plan's saving comes from."""
 
 _LATER = (*SAVINGS, "peak_power_w")
 """Columns that earlier files lack, and that are null where nobody found out."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from energyopt.applier.kareus.configs import BLOCK_THREADS, KERNEL
 from energyopt.applier.kareus.layouts import LAYOUTS, NANOBATCHES, Layout, LayoutPartition
-from energyopt.applier.zeus import prediction_comments, zeus_text
+from energyopt.applier.zeus import clock_list_text, prediction_comments
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.partitions import Execution, PartitionConfig
@@ -24,7 +24,7 @@ def kareus_texts(plan: Plan) -> tuple[str, str]:
             that is not cut in two, other partitions than a Kareus layout's, one without a number of SMs, or one
             with a clock of its own.
     """
-    freqs = zeus_text(plan)
+    freqs = clock_list_text(plan)
     layout, recompute = _shape(plan)
     by_index = _uses_indices(plan)
     lines = [_stage_text(ops, layout, recompute, by_index) for ops in plan.stages]

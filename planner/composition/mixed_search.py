@@ -4,12 +4,12 @@ First all vertices of the lower hull, so that bounds over options stay valid for
 within deadlines between them, where the best that is known may still be far from what prices allow.
 """
 
-import math
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
 
-from energyopt.planner.arrays import Floats
+from energyopt.planner.arrays import Flags, Floats
 from energyopt.planner.composition.minkowski import pareto_indices
 from energyopt.planner.formulations.cvxpy_mixed import (
     MixedChoice,
@@ -25,7 +25,8 @@ DEADLINES = 12
 _NEXT = 1e-8  # relative: the next deadline is shorter than what was found by this at least
 _SAME = 1e-8  # relative: what a priced sum must be lower by to be another one
 _WORTH = 1e-4  # relative: what a choice within a deadline must be able to save to be looked for
-_NODES = 10_000  # of one search tree; most have fewer than a hundred
+_NODES = 10_000  # of a search tree that has to come to its end; most have one
+_FEW_NODES = 100  # of one that need not: for what is found beside the hull
 
 Point = tuple[float, float]
 """Time in s and effective energy in J."""
@@ -40,11 +41,14 @@ def find_choices(
     deadlines: how many to look within besides the hull; None for as many as it takes to find the whole front.
 
     Raises:
-        SolverError: a vertex of the hull was not proven.
+        UnprovenError: a vertex of the hull was not proven, or, without a number of deadlines, a choice.
     """
     search = _Search(problem, known)
     search.hull()
-    search.between(deadlines)
+    if deadlines is None:
+        search.every()
+    else:
+        search.between(deadlines)
     return search.found
 
 
@@ -66,35 +70,37 @@ class _Search:
         Each edge is tried: the best choice at the price that makes its ends cost the same lies below it, or the
         edge is one of the hull.
         """
-        for weights in ((0.0, 1.0), (1.0, 0.0)):  # the fastest, and that of least effective energy
-            self._add(self._program.at_price(*weights))
+        fastest, cheapest = self._program.at_price(0.0, 1.0), self._program.at_price(1.0, 0.0)
+        self._add(fastest)
+        self._add(cheapest)
+        self._lines.append((0.0, cheapest.effective_j))
         tried: set[tuple[Point, Point]] = set()
         while left := [edge for edge in pairwise(_vertices(self.points)) if edge not in tried]:
             tried.update(left)
             for edge in left:
                 self._try(*edge)
 
-    def between(self, deadlines: int | None) -> None:
-        """Choices of least effective energy within deadlines from the slowest known point on, a step apart.
+    def between(self, deadlines: int) -> None:
+        """Choices of least effective energy within so many deadlines up to the slowest known point.
 
-        Deadlines are left out within which nothing can save what is worth it.
+        Deadlines are left out within which nothing can save what is worth it, or nothing is proven to be the best.
         """
-        first_s = min(self.points)[0]
+        first_s, last_s = min(self.points)[0], float(self._known_s[-1])
+        for deadline_s in np.linspace(last_s, first_s, deadlines, endpoint=False).tolist():
+            allowed = self._worth_trying(deadline_s)
+            if not allowed.any():
+                continue
+            with suppress(UnprovenError):
+                one = self._program.within(deadline_s, allowed, _FEW_NODES)
+                if one is not None:
+                    self._add(one)
+
+    def every(self) -> None:
+        """All choices on the front up to the slowest known point: each is what is possible just before the next."""
         deadline_s = float(self._known_s[-1])
-        step_s = 0.0 if deadlines is None else (deadline_s - first_s) / deadlines
-        while deadline_s >= first_s:
-            if step_s and not self._is_worth_it(deadline_s):
-                deadline_s -= step_s
-                continue
-            try:
-                one = self._program.within(deadline_s)
-            except UnprovenError:
-                deadline_s -= step_s or math.inf
-                continue
-            if one is None:
-                return
+        while (one := self._program.within(deadline_s)) is not None:
             self._add(one)
-            deadline_s = one.time_s - max(step_s, _NEXT * one.time_s)
+            deadline_s = one.time_s * (1 - _NEXT)
 
     def _try(self, early: Point, late: Point) -> None:
         price_w = (early[1] - late[1]) / (late[0] - early[0])
@@ -119,12 +125,28 @@ class _Search:
         self.found.append(one)
         self.points.add((one.time_s, one.effective_j))
 
-    def _is_worth_it(self, deadline_s: float) -> bool:
-        least_j = max(priced_j - price_w * deadline_s for price_w, priced_j in self._lines)
+    def _worth_trying(self, deadline_s: float) -> Flags:
+        """The items that can be part of a choice within a deadline that saves enough, [I].
+
+        At a price, a choice with an item costs at least what the cheapest choice does, and what the item costs more
+        than the cheapest of its partition at its clock.
+        """
+        problem = self._problem
+        price_w, priced_j = max(self._lines, key=lambda line: line[1] - line[0] * deadline_s)
+        cost_j = problem.effective_j + price_w * problem.time_s
+        cells = problem.partition * problem.shape[1] + problem.clock
+        cheapest_j = np.full(problem.shape[0] * problem.shape[1], np.inf)
+        np.minimum.at(cheapest_j, cells, cost_j)
+        known_j = self._known_within_j(deadline_s)
+        target_j = known_j - _WORTH * abs(known_j)
+        return np.asarray(priced_j - price_w * deadline_s + cost_j - cheapest_j[cells] < target_j)
+
+    def _known_within_j(self, deadline_s: float) -> float:
+        """The least effective energy that is known to be possible by a deadline."""
+        known: list[float] = [effective_j for time_s, effective_j in self.points if time_s <= deadline_s]
         place = int(np.searchsorted(self._known_s, deadline_s, side="right")) - 1
-        known = [effective_j for time_s, effective_j in self.points if time_s <= deadline_s]
-        known_j = min([*known, *self._known_j[max(place, 0) : place + 1].tolist()])
-        return bool(known_j - least_j > _WORTH * abs(known_j))
+        known += self._known_j[max(place, 0) : place + 1].tolist()
+        return min(known)
 
 
 def _vertices(points: set[Point]) -> list[Point]:

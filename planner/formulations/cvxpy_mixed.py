@@ -26,7 +26,7 @@ import cvxpy as cp
 import highspy
 import numpy as np
 
-from energyopt.planner.arrays import Floats, Ints
+from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.formulations.highs import SilentHighs
 from energyopt.planner.formulations.incidence import selection
 from energyopt.schemas.errors import SolverError
@@ -106,6 +106,7 @@ class MixedProgram:
         self._priced = cp.Problem(cp.Minimize(priced), _rules(problem, self._at))
         self._picked = cp.Variable(len(problem.partition), boolean=True)
         self._deadline = cp.Parameter(nonneg=True)
+        self._allowed = cp.Parameter(len(problem.partition), nonneg=True)
         self._limited = self._within_deadline()
 
     def at_price(self, energy_weight: float, time_weight_w: float) -> MixedChoice:
@@ -124,15 +125,19 @@ class MixedProgram:
         unit = float(np.ptp(cost[cheapest])) or 1.0
         self._cost.value = (cost[cheapest] - lowest) / unit
         self._change.value = (energy_weight * problem.change_j + time_weight_w * problem.change_s) / unit
-        self._solve(self._priced)
+        self._solve(self._priced, self._nodes)
         at = np.asarray(self._at.value) > 0.5
         choice = problem.choice(cheapest[at])
         value = energy_weight * choice.effective_j + time_weight_w * choice.time_s
         self._check(self._priced, (value - problem.shape[0] * lowest) / unit, at)
         return choice
 
-    def within(self, deadline_s: float) -> MixedChoice | None:
+    def within(
+        self, deadline_s: float, allowed: Flags | None = None, nodes: int | None = None
+    ) -> MixedChoice | None:
         """The choice of least effective energy that takes at most so long; None where none does.
+
+        allowed: the items to choose from, [I]; all if not given. nodes: another limit than the program's.
 
         Raises:
             UnprovenError: the limit was hit.
@@ -140,7 +145,8 @@ class MixedProgram:
         """
         problem = self._problem
         self._deadline.value = deadline_s / self._time_s
-        if not self._solve(self._limited):
+        self._allowed.value = np.ones(len(problem.time_s)) if allowed is None else allowed.astype(np.float64)
+        if not self._solve(self._limited, nodes or self._nodes):
             return None
         picked = np.flatnonzero(np.asarray(self._picked.value) > 0.5)
         picked = picked[np.argsort(problem.partition[picked], kind="stable")]
@@ -161,9 +167,10 @@ class MixedProgram:
         time = (problem.time_s / self._time_s) @ self._picked + problem.change_s / self._time_s * changes
         energy = (problem.effective_j / self._energy_j) @ self._picked
         energy += problem.change_j / self._energy_j * changes
-        return cp.Problem(cp.Minimize(energy), [*_rules(problem, at), time <= self._deadline])
+        rules = [*_rules(problem, at), self._picked <= self._allowed, time <= self._deadline]
+        return cp.Problem(cp.Minimize(energy), rules)
 
-    def _solve(self, program: Any) -> bool:
+    def _solve(self, program: Any, nodes: int) -> bool:
         """Solve to the end; whether there is a solution. A limit that was hit is neither."""
         try:
             with warnings.catch_warnings(), _silent():
@@ -171,13 +178,13 @@ class MixedProgram:
                 program.solve(
                     solver=cp.HIGHS,
                     warm_start=False,  # HiGHS 1.16 called the last solution optimal for another deadline
-                    highs_options=_HIGHS | {"mip_max_nodes": self._nodes},
+                    highs_options=_HIGHS | {"mip_max_nodes": nodes},
                 )
         except cp.SolverError as error:
             raise SolverError(f"the solver failed for partitions at clocks of their own: {error}") from error
         if program.status not in (cp.OPTIMAL, cp.INFEASIBLE, cp.settings.INFEASIBLE_OR_UNBOUNDED):
             raise UnprovenError(
-                f"the best clocks of {self._problem.shape[0]} partitions are not proven within {self._nodes} nodes "
+                f"the best clocks of {self._problem.shape[0]} partitions are not proven within {nodes} nodes "
                 "of a search tree; profile fewer clocks, or leave out --mixed-clocks"
             )
         return bool(program.status == cp.OPTIMAL)

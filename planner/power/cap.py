@@ -2,9 +2,9 @@
 
 The relaxed problem knows no peaks. So the plans found without a cap are mended (`mending`) until their simulated
 peaks obey. Where that is not enough, because limits on clock changes bind or nothing obeys yet, operations are
-restricted to options of at most q watts, for a few q, and planned with again: the lower q, the lower the peak and the longer the
-iteration, so that bisection closes in on the highest q whose fastest plan obeys. An operation whose options all draw
-more keeps its thriftiest one, so that there are always plans.
+restricted to options of at most q watts, for a few q, and planned with again: the lower q, the lower the peak and
+the longer the iteration, so that bisection closes in on the highest q whose fastest plan obeys. An operation whose
+options all draw more keeps its thriftiest one, so that there are always plans.
 
 This is a search: the plans obey, but a faster one may exist. The bounds beside them are those of the unrestricted
 problem, which hold for every plan.

@@ -1,8 +1,8 @@
 """Making a plan keep to a cap: where it draws too much, operations step down to options of less power.
 
 Each round finds when the plan draws too much, and lowers operations that run then, one step each, those first that
-cost the iteration least time for the power they give up: operations with slack cost none. Rounds go on until the plan
-obeys. `hasten` goes the other way: critical operations step up where there is room below the cap.
+cost the iteration least time for the power they give up: operations with slack cost none. Rounds go on until the
+plan obeys. `hasten` goes the other way: critical operations step up where there is room below the cap.
 
 Legend: n operations as in `Schedule.ops`, k steps of the power over time.
 """

@@ -28,7 +28,7 @@ class _NoLayoutError(Exception):
 class Measured:
     """What a profile says of the layout that it was measured in; of user's workloads only what they say.
 
-    replicas: over which weights are sharded, 1 where they are not.
+    replicas: over which weights are sharded, 1 where they are not. sequence_length: tokens of each sequence.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Measured:
     context_parallel: int
     replicas: int
     microbatch_size: int
+    sequence_length: int
     stages: int
     layers: tuple[int, ...]
     kinds: frozenset[OpKind]
@@ -121,6 +122,7 @@ def _measured(name: str, profile: Profile) -> Measured:
             context_parallel=setting(metadata, "cp", 1),
             replicas=setting(metadata, "dp", 1),
             microbatch_size=setting(metadata, "microbatch_size"),
+            sequence_length=setting(metadata, "sequence_length"),
             stages=stages_of(profile),
             layers=layers_of(metadata),
             kinds=frozenset(row.op for row in profile.rows if row.level is not Level.KERNEL),

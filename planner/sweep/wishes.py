@@ -11,7 +11,11 @@ from energyopt.schemas.profile import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """See `plan_frontier`; min_dwell_s is the clock switch latency of each profile where it is None."""
+    """See `plan_frontier`; min_dwell_s is the clock switch latency of each profile where it is None.
+
+    Raises:
+        RequestError: limits on clock changes that cannot be.
+    """
 
     points: int = 20
     effort: Effort = Effort.NORMAL
@@ -19,6 +23,9 @@ class Wishes:
     min_dwell_s: float | None = None
     composition: Composition = field(default_factory=Composition)
     only: Only | None = None
+
+    def __post_init__(self) -> None:
+        SwitchLimits(max_switches=self.max_switches, min_dwell_s=self.min_dwell_s or 0.0)
 
     def limits(self, profile: Profile) -> SwitchLimits:
         """The limits on clock changes for plans from a profile."""

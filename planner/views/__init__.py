@@ -8,6 +8,7 @@ __all__ = [
     "partitions",
     "pipeline",
     "plan",
+    "power",
     "profile",
     "savings",
     "summary",

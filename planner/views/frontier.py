@@ -22,6 +22,7 @@ POINT_COLUMNS = (
     "energy vs best single clock",
     "static share",
     "average power_w",
+    "peak power_w",
     "clock switches",
     "names",
 )
@@ -63,6 +64,7 @@ def _header(frontier: "Frontier") -> Table:
         ("most clock changes", MISSING if frontier.max_switches is None else str(frontier.max_switches)),
         ("a clock is kept for at least, s", number(frontier.min_dwell_s, "s")),
         *((("plans choose", f"{frontier.only} only"),) if frontier.only else ()),
+        *_peak_rule(frontier),
         *(
             (("dearer for options left out, at most", percent(frontier.thinning_error)),)
             if frontier.thinning_error
@@ -70,6 +72,12 @@ def _header(frontier: "Frontier") -> Table:
         ),
     )
     return Table(title="frontier", columns=("", "value"), rows=rows)
+
+
+def _peak_rule(frontier: "Frontier") -> tuple[tuple[str, str], ...]:
+    cap_w, lasts_s = frontier.peak_power_cap_w, frontier.peak_lasts_s
+    cap = () if cap_w is None else (("peak power is at most, W", number(cap_w, "W")),)
+    return (*cap, *((("peak power lasts for at least, s", number(lasts_s, "s")),) if lasts_s else ()))
 
 
 def _baselines(frontier: "Frontier") -> Table:
@@ -105,6 +113,7 @@ def _point(frontier: "Frontier", index: int, point: "FrontierPoint") -> tuple[st
         percent_change(relative(point.energy_j, None if single is None else single.energy_j)),
         percent(point.static_j / point.energy_j if point.energy_j else None),
         number(point.average_power_w, "W"),
+        number(point.peak_power_w, "W"),
         str(point.clock_switches),
         " ".join(point.names),
     )

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from energyopt.schemas.partitions import PartitionConfig
 
-COORDINATES = 5
-"""Columns of `Space.coordinates`: clock, SMs, launch, share of communication, the library's own choice."""
+COORDINATES = 6
+"""Columns of `Space.coordinates`: clock, SMs, launch, the library's own choice, share of communication, and how
+long communication lasts beside the compute kernels that are left when it is launched."""
 
 OWN_SMS = 24
 """Where the library chooses the number of SMs itself, about as many as NCCL takes within a node with NVLink."""
@@ -66,19 +67,33 @@ class Space:
 
     def coordinates(self) -> NDArray[np.float64]:
         """Where each point lies, N x `COORDINATES`, on scales that are the same for all partitions of a job."""
-        clocks = [math.log(clock / self.clocks_mhz[0]) for clock in self.clocks_mhz]
+        clocks = [2 * math.log(clock / self.clocks_mhz[0]) for clock in self.clocks_mhz]
         shares = [min(max(share, 0.02), 0.98) for share in self.comm_share]
+        logits = [math.log(share / (1 - share)) for share in shares]
         rows = [
-            (2 * clock, *self._of_config(config), math.log(share / (1 - share)), _OWN * _own(config))
+            (clock, *self._choice(config), logit, self._lasting(config, logit))
             for config in self.configs
-            for clock, share in zip(clocks, shares, strict=True)
+            for clock, logit in zip(clocks, logits, strict=True)
         ]
         return np.array(rows)
 
-    def _of_config(self, config: PartitionConfig) -> tuple[float, float]:
-        sms = OWN_SMS if config.comm_sms is None else config.comm_sms
-        launch = 0.0 if config.comm_launch is None else self.launch_at[config.comm_launch]
-        return math.log2(sms) / 3.5, launch
+    def _choice(self, config: PartitionConfig) -> tuple[float, float, float]:
+        return math.log2(_sms(config)) / 3.5, self._launch(config), _OWN * _own(config)
+
+    def _launch(self, config: PartitionConfig) -> float:
+        return 0.0 if config.comm_launch is None else self.launch_at[config.comm_launch]
+
+    def _lasting(self, config: PartitionConfig, logit: float) -> float:
+        """Below 0 where communication ends before the compute kernels, roughly.
+
+        With n times the SMs it is taken to last 1 / n as long. What ends last changes near 0, and much with it.
+        """
+        rest = max(1 - self._launch(config), 1e-3)
+        return 2 * math.tanh((logit + math.log(OWN_SMS / _sms(config) / rest)) / 2)
+
+
+def _sms(config: PartitionConfig) -> int:
+    return OWN_SMS if config.comm_sms is None else config.comm_sms
 
 
 def _own(config: PartitionConfig) -> bool:

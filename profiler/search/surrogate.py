@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from energyopt.profiler.search.space import COORDINATES
 
-NOISE = 0.005
-"""Standard deviation of an observation, relative: the mean of a few windows, and that of the sequential run that it
-is compared with, have 0.3 to 0.5 % each."""
+NOISE = 0.004
+"""Standard deviation of an observation, relative: the means of five windows of a point, and of the sequential run
+that it is compared with, have 0.3 % each in energy."""
 
 _CHUNK = 512  # candidates that are looked at together
 _SEPARATE = 0.05  # a length so short that different partitions have nothing in common
-_STEPS = 100
+_STEPS = 30  # of fitting; more change nothing that is seen
 
 Array = NDArray[np.float64]
 
@@ -101,7 +101,7 @@ def _kernel(*, several: bool) -> Any:
     return common + _scaled(_matern(own, outputs) * which, outputs)
 
 
-_SHARE = 3  # the column that only tells partitions apart
+_SHARE = 4  # the column that only tells partitions apart
 
 
 def _matern(columns: tuple[int, ...], outputs: Any) -> Any:

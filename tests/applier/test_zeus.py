@@ -58,6 +58,13 @@ def test_a_device_name_cannot_smuggle_lines_in(small_plan: Plan) -> None:
     assert zeus_text(named) == zeus_text(small_plan)
 
 
+def test_what_a_plan_says_beyond_clocks_is_not_dropped_in_silence(small_plan: Plan) -> None:
+    first, *others = small_plan.stages[0]
+    cut = replace(small_plan, stages=((replace(first, nanobatches=2), *others), *small_plan.stages[1:]))
+    with pytest.raises(RequestError, match=r"holds clocks alone, .* plan with --only clocks"):
+        zeus_text(cut)
+
+
 def test_plans_that_zeus_cannot_express(small_plan: Plan) -> None:
     chunked = replace(small_plan, pipeline=replace(small_plan.pipeline, chunks_per_stage=2))
     with pytest.raises(RequestError, match="one model chunk per stage, this plan has 2"):

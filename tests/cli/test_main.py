@@ -105,9 +105,9 @@ for words in (one.split() for one in commands):
         "doctor --device --help --json --restore",
         "profile --allow-partial --attention --budget --chunks --clocks --comm-sms --context-parallel "
         "--cool-down-s --data-parallel --device --dtype --early-stop --energy-source --help --json --kernels-on "
-        "--layers-per-stage --microbatch-size --output --overlap --power-limit-w --recompute --restart --seed "
-        "--sequence-length --sequence-parallel --site-lock-mhz --skip-communication --soak-s --split-backward "
-        "--stages --tensor-parallel --warm-up-s --window-s --windows",
+        "--layers-per-stage --microbatch-size --output --overlap --power-limit-w --recompute --restart --search "
+        "--search-points --seed --sequence-length --sequence-parallel --site-lock-mhz --skip-communication "
+        "--soak-s --split-backward --stages --tensor-parallel --warm-up-s --window-s --windows",
         "merge --help --output",
         "import lowtime --allow-incomplete --energy-unit --gpu --help --json --output --power-limit-w "
         "--time-unit --wait-power-w --workload",
@@ -115,14 +115,14 @@ for words in (one.split() for one in commands):
         "import kareus --allow-incomplete --block --gpu --help --json --keep-first --layers-per-stage --output "
         "--power-limit-w --recompute --wait-power-w --window-end --workload",
         "import kareus-plan --context-parallel --gpu --help --output --tensor-parallel",
-        "plan --allow-missing-clocks --chunks --context-parallel --data-parallel --effort --fixed-time-s --help "
-        "--json --max-switches --microbatches --min-dwell-s --mixed-clocks --most-options --only --output "
-        "--p2p-time-s --pipeline --points --schedule --stages --switch-energy-j --switch-time-s "
-        "--switch-tradeoff --tensor-parallel",
+        "plan --allow-missing-clocks --chunks --context-parallel --data-parallel --effort --fixed-time-s "
+        "--help --json --max-switches --microbatches --min-dwell-s --mixed-clocks --most-options --only "
+        "--output --p2p-time-s --peak-lasts-s --peak-power-cap-w --pipeline --points --schedule --stages "
+        "--switch-energy-j --switch-time-s --switch-tradeoff --tensor-parallel",
         "apply --alternatives --deadline-s --energy-budget-j --format --help --json --max-slowdown --output "
         "--point --power-cap-w",
         "verify --baseline --help --json --profile --schedule --skip --time-only --tolerance",
         "calibrate --help --json --output --profile --schedule --skip --wait-power-w",
         "diff --allow --format --help --json --max-energy-increase --max-time-increase --output",
-        "show --help --json --plot --timeline",
+        "show --gpus-per-node --help --json --plot --power --timeline",
     ]

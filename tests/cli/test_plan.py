@@ -375,3 +375,50 @@ def test_mixed_clocks_that_cannot_be_are_refused(
     printed = capfd.readouterr().err
     assert problem in printed
     assert not (tmp_path / "f.parquet").exists()
+
+
+def test_a_cap_on_peak_power(
+    energyopt: Energyopt, profile_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Both stages draw 600 W together at 1400 MHz, 500 W if one is at 1000 MHz, and 400 W if both are."""
+    target = tmp_path / "f.parquet"
+    words = (*SIZES, "--data-parallel", 3, "--peak-power-cap-w", 450)
+    assert energyopt("plan", profile_file, "-o", target, *words) == 0
+    printed = capfd.readouterr().err
+    assert "peak power is at most 450 W on 2 GPU(s); 3 replicas in step draw up to 3 times as much" in printed
+    assert "no plan that keeps to that takes less than" in printed
+    frontier = read_frontier(target)
+    assert (frontier.peak_power_cap_w, frontier.peak_lasts_s) == (450.0, 0.0)
+    assert all(point.peak_power_w == pytest.approx(400.0) for point in frontier.points)
+    assert 9.0 < frontier.points[0].iteration_time_s < 11.25
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--peak-power-cap-w", 350), "no plan found keeps 2 GPU(s) at 350 W or less: the least peak found"),
+        (("--peak-power-cap-w", 0), "--peak-power-cap-w needs a finite power above 0 W, not 0"),
+        (("--peak-lasts-s", "nan"), "--peak-lasts-s needs a finite time of at least 0 s, not nan"),
+        (("--peak-power-cap-w", 500, "--switch-tradeoff"), "--switch-tradeoff knows no --peak-power-cap-w"),
+    ],
+)
+def test_caps_that_cannot_be_kept(
+    energyopt: Energyopt,
+    profile_file: Path,
+    words: tuple[object, ...],
+    expected: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    target = profile_file.with_name("f.parquet")
+    assert energyopt("plan", profile_file, "-o", target, *SIZES, *words) == 2
+    assert expected in capfd.readouterr().err
+    assert not target.exists()
+
+
+def test_peaks_that_last(energyopt: Energyopt, profile_file: Path, tmp_path: Path) -> None:
+    """Without a cap, too: while B0 of stage 0 runs at 1000 MHz both draw 500 W, for 2.5 s; 400 W is the least."""
+    target = tmp_path / "f.parquet"
+    assert energyopt("plan", profile_file, "-o", target, *SIZES, "--peak-lasts-s", 5) == 0
+    frontier = read_frontier(target)
+    assert frontier.peak_lasts_s == 5.0
+    assert frontier.points[0].peak_power_w == pytest.approx(400.0)

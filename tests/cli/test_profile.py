@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from energyopt.profiler.search import packages
 from energyopt.schemas.frontier import read_frontier
 from energyopt.schemas.ops import OpKind
 from energyopt.schemas.plan import read_plan
@@ -255,6 +256,46 @@ def test_sharded_weights_need_no_cut_and_take_the_usual_sm_counts(profiled: Call
     assert profile.metadata.gpus_per_stage == 1
 
 
+def test_a_search_measures_some_configurations_and_its_profile_can_be_planned(
+    profiled: Callable[..., Profile],
+    energyopt: Energyopt,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    job = ("--stages", 2, "--tensor-parallel", 2, "--microbatch-size", 2)
+    points = ("--comm-sms", "8,16", "--search-points", 64)
+    profile = profiled(*job, "--search", *points, clocks="1410,1200")
+    assert "search: 64 of " in capfd.readouterr().err
+    assert profile.metadata.measurement["search_measured_points"] == 64
+    assert _ways(profile) >= {(1, "sequential", True, None), (2, "sequential", True, None)}
+    cut = {
+        (row.op, row.partition, row.execution, row.comm_sms, row.comm_launch, row.sm_clock_mhz)
+        for row in profile.rows
+        if row.nanobatches == 2
+    }
+    assert len(cut) == 64
+    assert any(execution == "overlapped" for _, _, execution, *_ in cut)
+    words = ("--stages", 2, "--microbatches", 4, "--points", 4)
+    assert energyopt("plan", tmp_path / "some.parquet", "-o", tmp_path / "f.parquet", *words) == 0
+
+
+def test_a_search_needs_its_library(
+    own: Path, energyopt: Energyopt, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line that says what to install, before anything is measured."""
+    monkeypatch.setattr(packages, "find_spec", lambda _: None)
+    job = ("--device", A100, "--data-parallel", 2, "--search", "-o", "p.parquet")
+    assert energyopt("profile", own / "tiny.toml", *job) == 2
+    assert "--search needs BoTorch (pip install 'energyopt[search]')" in capfd.readouterr().err
+
+
+def test_points_without_a_search_are_ignored_and_said_to_be(
+    profiled: Callable[..., Profile], capfd: pytest.CaptureFixture[str]
+) -> None:
+    profiled("--search-points", 10, clocks="1410")
+    assert "--search-points is ignored: without --search every configuration" in capfd.readouterr().err
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with workloads of a user's own."""
@@ -321,6 +362,8 @@ WRONG = {
     "tiny.toml --overlap": "nothing in tiny communicates, so --overlap has nothing to overlap",
     "tiny.toml --overlap --tensor-parallel 2": "this one has 1 sequence: give an even --microbatch-size",
     "tiny.toml --overlap --data-parallel 2 --skip-communication": "give one of the two",
+    "tiny.toml --search": "nothing in tiny communicates",
+    "tiny.toml --search --data-parallel 2 --search-points 9": "--search-points 9 is too few",
     "tiny.toml --tensor-parallel 2 --comm-sms 8,109": "run on 109 SMs: NVIDIA A100-SXM4-80GB (simulated) has 108",
     "tiny.toml --overlap --data-parallel 2 --comm-sms 100:120:4": "cannot run on 120 SMs",
     "tiny.toml --tensor-parallel 2 --comm-sms 9:3:3": "--comm-sms 9:3:3 is empty",

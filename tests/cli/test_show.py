@@ -138,6 +138,57 @@ def test_a_list_for_zeus(run: Run, files: Path, capsys: pytest.CaptureFixture[st
     assert found["clocks"][0]["mean_mhz"] == 1200.0
 
 
+def test_the_power_of_a_point(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Point 0 draws 500 W while both stages run, one of them at 1000 MHz; 3975 J in 9 s."""
+    picture = files / "p.svg"
+    assert run(files / "frontier.parquet", "--power", "fastest", picture, "--gpus-per-node", 1) == 0
+    assert b"<svg" in picture.read_bytes()
+    printed = capsys.readouterr().out.splitlines()
+    place = printed.index("power of point 0")
+    assert printed[place + 2].split() == ["one", "pipeline", "2", "441.7", "500.0"]
+    assert "power of each node of 1 GPU" in printed[place + 4]
+    assert [line.split()[:3] for line in printed[place + 6 :]] == [["0", "0", "1"], ["1", "1", "1"]]
+
+
+def test_the_power_of_a_point_as_json(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(files / "frontier.parquet", "--json", "--power", "0", files / "p.png") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["power"]["gpus"] == 2 and found["power"]["gpus_per_node"] == 8
+    assert found["power"]["average_power_w"] == pytest.approx(3975 / 9)
+    assert [node["gpus"] for node in found["power"]["nodes"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (("--gpus-per-node", "4"), "--gpus-per-node says something with --power alone"),
+        (("--power", "9", "p.png"), "there is no point '9'"),
+        (("--power", "0", "p.jpg"), "pictures are written as .png, .svg, .pdf"),
+        (("--power", "0", "p.png", "--gpus-per-node", "0"), "--gpus-per-node"),
+        (("--power", "0", "p.png", "--timeline", "0", "p.png"), "--timeline and --power would both write"),
+        (("--power", "0", "frontier.parquet"), "is an input of this command; give another file to --power"),
+    ],
+)
+def test_power_that_cannot_be_shown(
+    run: Run,
+    files: Path,
+    flags: tuple[str, ...],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(files)
+    assert run("frontier.parquet", *flags) == 2
+    printed = capsys.readouterr()
+    assert complaint in printed.err and printed.out == ""
+    assert not list(files.glob("p.*"))
+
+
+def test_only_a_frontiers_power_is_drawn(run: Run, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(files / "plan.json", "--power", "0", files / "p.png") == 2
+    assert "holds clocks and no times; give --power the frontier" in capsys.readouterr().err
+
+
 @pytest.fixture
 def others(files: Path, small_frontier: Frontier) -> Path:
     """Besides: clocks.parquet, of clocks alone and without the fastest point; foreign.parquet, of another GPU."""
@@ -260,7 +311,7 @@ def test_an_unknown_file_is_refused(run: Run, files: Path, capsys: pytest.Captur
     (files / "other").write_text("hello")
     assert run(files / "other") == 2
     assert (
-        "expected a profile, a frontier, a telemetry, a plan, a list for Zeus or a pipeline.toml"
+        "expected a profile, a frontier, a telemetry, a plan, a sweep, a list for Zeus or a pipeline.toml"
         in capsys.readouterr().err
     )
 

@@ -22,6 +22,7 @@ from energyopt.schemas.ops import OpKind, Schedule
 from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.profile import EnergySource, Level, Profile, ProfileRow
 from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
+from energyopt.schemas.sweep import Layout, PlannedLayout, Sweep, SweepPoint
 
 Row = tuple[int | None, int | None, OpKind, int, float, float]  # stage, chunk, kind, clock, time_s, energy_j
 REAL = {  # wait power in W, from the data's own README
@@ -267,3 +268,53 @@ def real_job(shared_data: Path) -> Callable[..., Job]:
         return Job(profile, pipeline, build_schedule(pipeline))
 
     return read
+
+
+def _make_sweep(
+    layouts: Sequence[Sequence[tuple[float, float]]], max_clock_s: Sequence[float] = (), **settings: Any
+) -> Sweep:
+    found = []
+    for number, plans in enumerate(layouts):
+        layout = Layout(
+            profile="tp8.parquet",
+            stages=2 + number,
+            chunks_per_stage=1,
+            schedule="1f1b",
+            microbatches=4,
+            microbatch_size=1,
+            tensor_parallel=8,
+            context_parallel=1,
+            data_parallel=1,
+            layers_per_stage=(8,) * (2 + number),
+        )
+        points = tuple(
+            SweepPoint(
+                iteration_time_s=time_s,
+                energy_j=energy_j,
+                lower_bound_j=0.9 * energy_j,
+                average_power_w=energy_j / time_s,
+                peak_power_w=2 * energy_j / time_s,
+            )
+            for time_s, energy_j in plans
+        )
+        top_s = max_clock_s[number] if max_clock_s else plans[0][0]
+        top_j = 1.2 * plans[0][1]
+        found.append(
+            PlannedLayout(layout=layout, max_clock_time_s=top_s, max_clock_energy_j=top_j, points=points)
+        )
+    some: dict[str, Any] = {
+        "model": "llama",
+        "device_name": "GPU",
+        "device_kind": "simulated",
+        "scope": "gpu_board",
+        "global_batch": 4,
+        "sequence_length": 5,
+        "max_slowdown": 1.0,
+    }
+    return Sweep(**(some | settings), layouts=tuple(found))
+
+
+@pytest.fixture(scope="session")
+def make_sweep() -> Callable[..., Sweep]:
+    """A sweep of layouts with the given plans (time_s, energy_j), of 16, 24, 32, ... GPUs; 20 tokens an iteration."""
+    return _make_sweep

@@ -54,6 +54,27 @@ def test_savings_may_be_unknown_but_not_without_number(written: Path) -> None:
         read_frontier(written)
 
 
+def test_peak_power_and_the_cap_on_it_are_kept(tmp_path: Path, small_frontier: Frontier) -> None:
+    points = tuple(replace(point, peak_power_w=600.0) for point in small_frontier.points)
+    full = replace(small_frontier, points=points, peak_power_cap_w=650.0, peak_lasts_s=0.01)
+    write_frontier(tmp_path / "f.parquet", full)
+    assert read_frontier(tmp_path / "f.parquet") == full
+
+
+def test_files_from_before_there_was_peak_power_are_read(written: Path, small_frontier: Frontier) -> None:
+    table = pq.read_table(written)
+    header = json.loads(table.schema.metadata[b"energyopt"])
+    assert not {"peak_power_cap_w", "peak_lasts_s"} & set(header)  # written where they say something
+    pq.write_table(table.drop_columns(["peak_power_w"]), written)
+    assert read_frontier(written) == small_frontier
+
+
+def test_the_options_of_a_point(small_frontier: Frontier) -> None:
+    """Point 0 slows F1 and B0 of stage 0."""
+    clocks = [option.sm_clock_mhz for option in small_frontier.chosen_options(0)]
+    assert clocks == [1400, 1000, 1000, 1400, 1400, 1400, 1400, 1400]
+
+
 def test_options_that_overlap_are_kept(tmp_path: Path, small_frontier: Frontier) -> None:
     config = PartitionConfig(execution=Execution.OVERLAPPED, comm_sms=8, comm_launch="rope")
     options = {

@@ -38,6 +38,7 @@ def test_the_points_of_a_frontier(small_frontier: Frontier) -> None:
         "energy vs best single clock": "-5.95 %",
         "static share": "46.84 %",
         "average power_w": "427.0",
+        "peak power_w": "-",
         "clock switches": "3",
         "names": "",
     }

@@ -165,6 +165,26 @@ def test_two_replicas_measure_partitions_as_a_whole_under_torchrun(
     assert node.given_back()
 
 
+def test_two_replicas_search_together_under_torchrun(
+    make_node: MakeNode, torchrun: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """Both measure the same points, in the same order, or their collectives would hang."""
+    node = make_node()
+    run = torchrun(node, "toys:two_replicas", "--search")
+    said = run.communicate(timeout=LIMIT_S)[0]
+    assert run.returncode == 0, said
+    merged, shards = read_profile(node.output), _shards(node, 2)
+    assert "search: " in said
+    about = [one.metadata.measurement for one in (merged, *shards)]
+    assert len({(one["search"], one["search_measured_points"], one["search_points"]) for one in about}) == 1
+    assert {_place(row) for row in shards[0].rows} == {_place(row) for row in shards[1].rows}
+    searched = [row for row in merged.rows if row.level is Level.PARTITION]
+    assert len(searched) == about[0]["search_measured_points"]
+    assert {row.execution for row in searched} == {"sequential", "overlapped"}
+    assert not list(node.folder.glob("*.partial"))
+    assert node.given_back()
+
+
 def test_a_killed_rank_ends_the_others_and_the_same_command_goes_on(
     make_node: MakeNode, eventually: Eventually
 ) -> None:
