@@ -9,6 +9,7 @@ from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.curve import Curve, trace_curve
 from energyopt.planner.formulations.aggregated import AggregatedRelaxedSolver
 from energyopt.planner.formulations.highs import HighsRelaxedSolver
+from energyopt.planner.formulations.interface import RelaxedSolver
 from energyopt.planner.placement import choose_plans, grid_windows, point_windows
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
@@ -74,7 +75,7 @@ def budget_for(effort: Effort, n_ops: int) -> Budget:
 
 def _large_budget(effort: Effort, n_ops: int) -> Budget:
     """Long pipelines have many microbatches to mix options over: less search does."""
-    if n_ops > _LONG:
+    if n_ops > _LONG:  # whatever the effort: the time goes into sweeping at all
         return Budget(subdivisions=3, rounds=0, periods=8, mixtures=2, members=1, children=1, active=1)
     if effort is Effort.THOROUGH:
         return Budget(subdivisions=5, rounds=50)
@@ -93,7 +94,7 @@ def solve_frontier(
     """
     progress("lower-bound curve", 0.0)
     repeats = _repeats(problem)
-    solver = HighsRelaxedSolver(problem) if repeats is None else AggregatedRelaxedSolver(problem, repeats)
+    solver = _solver(problem, repeats)
     is_long = problem.n_ops > _LONG
     curve = trace_curve(
         problem, solver, baseline_s, _FEW_ANCHORS if is_long else max(points, _FEWEST_ANCHORS)
@@ -108,6 +109,15 @@ def solve_frontier(
     if not is_long:
         curve.solve(makespan_s.tolist())
     return Solved(curve=curve, choices=choices, makespan_s=makespan_s)
+
+
+def relaxed_solver(problem: Problem) -> RelaxedSolver:
+    """A solver of the problem, or, where it is long, of what repeats in it."""
+    return _solver(problem, _repeats(problem))
+
+
+def _solver(problem: Problem, repeats: Repeats | None) -> RelaxedSolver:
+    return HighsRelaxedSolver(problem) if repeats is None else AggregatedRelaxedSolver(problem, repeats)
 
 
 def _repeats(problem: Problem) -> Repeats | None:

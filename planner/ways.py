@@ -1,7 +1,8 @@
 """Ways to cut the microbatch, planned one by one: forward and backward of a microbatch have to be cut alike.
 
 Bounds are over all ways at once, whichever a plan keeps to: prices from any way's relaxed problem bound the plans
-of every other. A way whose own relaxed problem is nowhere better than the plans that are there already is left out.
+of every other. A way whose own relaxed problem is nowhere better than the plans that are there already is left out,
+unless limits on clock changes make those plans worse than they could be.
 
 Legend: F fronts, P plans.
 """
@@ -13,13 +14,12 @@ import numpy as np
 
 from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.certificate import certify
-from energyopt.planner.formulations.highs import HighsRelaxedSolver
 from energyopt.planner.limits.frontier import Limited, limit_plans
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.points import PaperPlan
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
-from energyopt.planner.solve import Effort, Solved, solve_frontier
+from energyopt.planner.solve import Effort, Solved, relaxed_solver, solve_frontier
 from energyopt.schemas.options import Option
 
 _LOOKS = 5  # iteration times at which a way is solved to see whether it can be better anywhere
@@ -94,7 +94,7 @@ def plan_ways(
     ranked = sorted(problems, key=_least_j) if len(problems) > 1 else list(problems)
     found: list[WayPlans] = []
     for problem in ranked:
-        if found and not any(_may_be_better(problem, one) for one in found[:1]):
+        if found and found[0].limited is None and not _may_be_better(problem, found[0]):
             continue
         solved = solve_frontier(problem, baseline_s, points, effort, progress)
         limited = None if limits is None else limit_plans(problem, solved, limits, progress)
@@ -117,14 +117,14 @@ def joint_options(ways: Sequence[WayPlans]) -> tuple[list[tuple[Option, ...]], l
 
 def _least_j(problem: Problem) -> float:
     """The least relaxed energy of plans of this way, with static energy."""
-    relaxed = HighsRelaxedSolver(problem).solve_free()
+    relaxed = relaxed_solver(problem).solve_free()
     return relaxed.effective_j + problem.static_power_w * relaxed.makespan_s
 
 
 def _may_be_better(problem: Problem, best: WayPlans) -> bool:
     """Whether the way's relaxed energy lies below the plans that are there, at any iteration time."""
     own = replace(problem, measured=tuple(front.options for front in problem.fronts))
-    solver, static_w = HighsRelaxedSolver(own), problem.static_power_w
+    solver, static_w = relaxed_solver(own), problem.static_power_w
     free = solver.solve_free()
     fastest_s = problem.paths.makespan_s(problem.fastest_s)
     deadlines_s = np.linspace(fastest_s, max(free.makespan_s, fastest_s), _LOOKS)

@@ -21,5 +21,6 @@ __all__ = [
     "starts",
     "steady",
     "tradeoff",
+    "variants",
     "viterbi",
 ]

@@ -28,8 +28,8 @@ class Variants:
 class ClockTable:
     """One option for every clock of every front; infinite where a front was not measured at a clock.
 
-    Where partitions give a front several options at a clock, plans take the one that is best if a second costs the
-    wait power of all stages; bounds are over all of them (`variants`).
+    Where partitions give a front several options at a clock, this is the fastest; `variants.chosen_places` gives
+    back what it costs where there is time. Bounds are over all of them (`variants`).
 
     clocks_mhz: [C] rising. first: [S + 1] where each stage's operations begin. place_FC: where the option stands
     among those measured. variants: by front, None where no clock has more than one.
@@ -62,6 +62,11 @@ class ClockTable:
     def follows(self) -> Flags:
         """Whether each operation but the first follows the one before it on the same stage, [n - 1]."""
         return np.asarray(self.stage_of[1:] == self.stage_of[:-1])
+
+    def alike(self, front: int, clock: int) -> list[int]:
+        """The places of all options that a front may run at a clock (an index) in the plans' way."""
+        options, wanted_mhz = self.problem.measured[front], int(self.clocks_mhz[clock])
+        return [place for place in self.problem.runs(front) if options[place].sm_clock_mhz == wanted_mhz]
 
     def time_s(self, plans: Choices) -> Floats:
         """Durations under each plan, [n, W]."""
@@ -100,9 +105,7 @@ def clock_table(problem: Problem) -> ClockTable:
             option = options[place]
             at = front, column[option.sm_clock_mhz]
             time_s, effective_j = option.time_s, option.energy_j - problem.wait_power_w * option.time_s
-            if effective_j + problem.static_power_w * time_s < (
-                effective_FC[at] + problem.static_power_w * time_FC[at]
-            ):
+            if (time_s, effective_j) < (time_FC[at], effective_FC[at]):
                 time_FC[at], effective_FC[at], place_FC[at] = time_s, effective_j, place
     lengths = [len(order) for order in problem.schedule.orders]
     return ClockTable(

@@ -21,6 +21,7 @@ from energyopt.planner.limits.plans import even_by_stage, limited_plan
 from energyopt.planner.limits.prices import PriceBook
 from energyopt.planner.limits.rules import SwitchLimits, check_possible
 from energyopt.planner.limits.search import Referee, Task, improve
+from energyopt.planner.limits.variants import chosen_places, times_s
 from energyopt.planner.limits.viterbi import cheapest_sequences
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
@@ -81,9 +82,10 @@ class _LimitedSearch:
         with ThreadPoolExecutor(_WORKERS) as pool:
             found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
         plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)
+        places = chosen_places(self._table, plans)
         return Limited(
-            choices=self._table.place_FC[self._problem.front_of[:, None], plans],
-            makespan_s=self._referee.makespan_s(plans),
+            choices=places,
+            makespan_s=self._problem.paths.makespans_s(times_s(self._table, places)),
             bound_j=lambda makespan_s: self._book.bound_j(makespan_s, self._most(makespan_s)),
         )
 

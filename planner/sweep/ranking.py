@@ -1,5 +1,6 @@
 """Which layout to take: the plans that nothing beats, and layouts by the energy that they need in a given time."""
 
+import math
 from dataclasses import dataclass
 
 from energyopt.planner.selection import ROUNDING
@@ -32,10 +33,10 @@ def check_slowdown(slowdown: float) -> None:
     """Refuse a factor that no deadline follows from.
 
     Raises:
-        RequestError: it is not a number above 0.
+        RequestError: it is not a finite number above 0.
     """
-    if not slowdown > 0:
-        raise RequestError(f"--max-slowdown needs a factor above 0, not {slowdown:g}")
+    if not (slowdown > 0 and math.isfinite(slowdown)):
+        raise RequestError(f"--max-slowdown needs a finite factor above 0, not {slowdown:g}")
 
 
 def deadline_s(sweep: Sweep) -> float:
