@@ -122,7 +122,7 @@ def searched(spaces: list[Exhausted], seed: int) -> list[list[int]]:
         count = min(allowed - engine.measured, points_a_turn(len(spaces)))
         proposals = [] if patience.over else engine.propose(turn, count)
         if proposals:
-            patience.hear(proposals[0].gain or 0.0)
+            patience.hear(engine.best_gain)
     return chosen
 
 

@@ -100,6 +100,8 @@ def apply(
         refuse_overwrite(target, frontier)
     plan = selection.to_plan(found, choice, alternatives)
     _write(plan, targets, format_name, alternatives)
+    if alternatives and not plan.alternatives and format_name is PlanFormat.PLAN:
+        output.warn("--alternatives adds none: they change clocks alone, and no slower point does only that")
     _print(found, choice, plan, as_json)
     output.say(f"wrote {' and '.join(map(str, targets))}")
     return 0

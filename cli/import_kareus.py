@@ -20,6 +20,10 @@ _Output = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 _Gpu = Annotated[str, typer.Option("--gpu", help="Name of the GPU that it was measured on or planned for.")]
 _Degree = Annotated[int, typer.Option(min=1, help="Of the job, which the files do not say.")]
 
+_Sms = Annotated[
+    int | None, typer.Option(min=1, help="SMs of the GPU, where its name does not say or says it wrongly.")
+]
+
 
 def register(group: typer.Typer) -> None:
     """Add the commands to the group `import`."""
@@ -70,6 +74,7 @@ def kareus(
     block: Annotated[
         int | None, typer.Option(min=1, help="Which block size to take where a partition has several.")
     ] = None,
+    sms: _Sms = None,
     keep_first: Annotated[
         bool, typer.Option("--keep-first", help="Keep the first of repeated measurements.")
     ] = False,
@@ -100,6 +105,7 @@ def kareus(
         block=block,
         keep_first=keep_first,
         strict=not allow_incomplete,
+        sms=sms,
     )
     write_profile(destination, imported.profile)
     for warning in imported.warnings:
@@ -123,6 +129,7 @@ def kareus_plan(
     *,
     tensor_parallel: _Degree = 1,
     context_parallel: _Degree = 1,
+    sms: _Sms = None,
 ) -> None:
     """Read a plan of Kareus, as data.
 
@@ -142,6 +149,7 @@ def kareus_plan(
         device_name=gpu,
         tensor_parallel=tensor_parallel,
         context_parallel=context_parallel,
+        sms=sms,
     )
     write_plan(destination, found.plan)
     for note in found.notes:

@@ -151,23 +151,40 @@ def _print(profile: "Profile", as_json: bool) -> None:
         output.table(table.columns, table.rows, table.title)
 
 
+_NUMBER = "[0-9]{1,18}"  # longer ones are slips, and some too long to be made a number
+_MOST_COUNTS = 1024  # numbers of SMs, and the highest of them: several times what any GPU has
+
+
 def _numbers(flag: str, text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
-    if not re.fullmatch(r"\d+(,\d+)*", text):
+    if not re.fullmatch(rf"{_NUMBER}(,{_NUMBER})*", text):
         raise RequestError(f"{flag} {text!a} is no list of whole numbers, such as 14,14")
     return tuple(int(one) for one in text.split(","))
 
 
 def _counts(flag: str, text: str | None) -> tuple[int, ...] | None:
     """A list, or LOW:HIGH:STEP."""
-    match = re.fullmatch(r"(\d+):(\d+):(\d+)", text or "")
+    match = re.fullmatch(rf"({_NUMBER}):({_NUMBER}):({_NUMBER})", text or "")
     if match is None:
-        return _numbers(flag, text)
+        found = _numbers(flag, text)
+        if found is not None:
+            _check_counts(flag, len(found), max(found))
+        return found
     low, high, step = map(int, match.groups())
     if not 0 < low <= high or step == 0:
         raise RequestError(f"{flag} {text} is empty: give LOW:HIGH:STEP, the lower count first, all above 0")
+    _check_counts(flag, (high - low) // step + 1, high)
     return tuple(range(low, high + 1, step))
+
+
+def _check_counts(flag: str, number: int, highest: int) -> None:
+    """Before anything is built of them."""
+    if max(number, highest) > _MOST_COUNTS:
+        raise RequestError(
+            f"{flag} takes at most {_MOST_COUNTS} counts, each at most {_MOST_COUNTS}, but has {number} "
+            f"up to {highest}"
+        )
 
 
 def _positive(flag: str, value: float | None) -> float | None:

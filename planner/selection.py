@@ -87,7 +87,7 @@ def by_name(frontier: Frontier, wanted: str) -> Choice:
 
 
 def to_plan(frontier: Frontier, choice: Choice, alternatives: int = 0) -> Plan:
-    """The plan of a chosen point, with at most `alternatives` slower points spread over the rest."""
+    """The plan of a chosen point, with at most `alternatives` slower points that differ in clocks alone."""
     if alternatives < 0:
         raise RequestError(f"--alternatives must be at least 0, not {alternatives}")
     point = frontier.points[choice.index]
@@ -148,9 +148,18 @@ def _up(value: float) -> str:
 
 
 def _slower(frontier: Frontier, index: int, count: int) -> list[FrontierPoint]:
-    slower = frontier.points[index + 1 :]
+    """In training, an alternative is a change of clocks; parts and partitions stay as they are."""
+    runs = _runs(frontier, frontier.points[index]) if count else []
+    slower = [one for one in frontier.points[index + 1 :] if count and _runs(frontier, one) == runs]
     count = min(count, len(slower))
     return [slower[(number + 1) * len(slower) // count - 1] for number in range(count)]
+
+
+def _runs(frontier: Frontier, point: FrontierPoint) -> list[object]:
+    """How a point runs its operations, whatever the clocks."""
+    ops = zip(frontier.schedule.ops, point.choices, strict=True)
+    options = (frontier.options[op.key][choice] for op, choice in ops)
+    return [(one.nanobatches, dict(one.partitions)) for one in options]
 
 
 def _prediction(frontier: Frontier, point: FrontierPoint) -> Prediction:

@@ -26,6 +26,8 @@ from energyopt.schemas.plan import Baseline
 FORMAT = "energyopt-frontier"
 SCHEMA_VERSION = 1
 
+_ONLY = ("clocks", "overlap")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frontier:
@@ -114,7 +116,7 @@ def read_frontier(path: Path) -> Frontier:
         clock_switch_latency_s=None if latency is None else latency.number(minimum=0.0),
         max_switches=None if switches is None else switches.integer(minimum=0),
         min_dwell_s=0.0 if dwell is None else dwell.number(minimum=0.0),
-        only=None if only is None else only.text(),
+        only=None if only is None else _only(only),
         thinning_error=0.0 if thinning is None else thinning.number(minimum=0.0),
         peak_power_cap_w=None if cap is None else cap.number(minimum=0.0),
         peak_lasts_s=0.0 if lasts is None else lasts.number(minimum=0.0),
@@ -198,6 +200,12 @@ def _order(node: Node, stage: int, placement: tuple[tuple[int, ...], ...]) -> tu
         return parse_order(node.text(), stage, placement, f"stage {stage}")
     except ScheduleError as error:
         node.fail(str(error))
+
+
+def _only(node: Node) -> str:
+    if node.text() not in _ONLY:
+        node.fail(f"{node.text()!r} is none of {', '.join(_ONLY)}")
+    return node.text()
 
 
 def _baseline_to_json(one: Baseline) -> dict[str, Any]:

@@ -46,6 +46,8 @@ class PartitionConfig:
 
 PLAIN = PartitionConfig(execution=Execution.SEQUENTIAL)
 
+_MEMBERS = ("execution", "comm_sms", "comm_launch", "sm_clock_mhz")
+
 Partitions = tuple[tuple[str, PartitionConfig], ...]
 """Name and configuration of the partitions that are not plain, in order of name."""
 
@@ -78,13 +80,16 @@ def _to_json(config: PartitionConfig) -> dict[str, Any]:
 
 
 def _from_json(node: Node) -> PartitionConfig:
+    node.only(*_MEMBERS)
     execution = node.field("execution").text()
     if execution not in list(Execution):
         node.field("execution").fail(f"{execution!r} is none of {', '.join(Execution)}")
     sms, launch = node.optional("comm_sms"), node.optional("comm_launch")
     clock = node.optional("sm_clock_mhz")
-    if execution == Execution.OVERLAPPED:
-        node.field("comm_launch").text()
+    if execution == Execution.OVERLAPPED and not node.field("comm_launch").text():
+        node.field("comm_launch").fail("expected the name of a kernel, found ''")
+    if execution == Execution.SEQUENTIAL and launch is not None:
+        launch.fail("a sequential partition launches its communication before no kernel")
     return PartitionConfig(
         execution=Execution(execution),
         comm_sms=None if sms is None else sms.integer(minimum=1),

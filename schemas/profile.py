@@ -193,6 +193,7 @@ def _row(path: Path, number: int, record: dict[str, Any]) -> ProfileRow:
             raise FileFormatError(f"{path}: {name} {record[name]!r} in row {number}; known are {known}")
         record[name] = kind(record[name])
     _check_numbers(path, number, record)
+    _check_level(path, number, record)
     problem = check_measurement(record["time_s"], record["energy_j"], record["sm_clock_mhz"])
     if problem is None and record["count"] < 1:
         problem = f"count must be at least 1, not {record['count']}"
@@ -209,6 +210,19 @@ def _check_numbers(path: Path, number: int, record: dict[str, Any]) -> None:
     for name in ("stage", "chunk", "comm_sms", "samples", "rank"):
         if record[name] is not None and record[name] < 0:
             raise FileFormatError(f"{path}: column {name!r} holds {record[name]} in row {number}")
+
+
+def _check_level(path: Path, number: int, record: dict[str, Any]) -> None:
+    """Refuse rows that do not say what they are of, and numbers that count from one."""
+    level = record["level"]
+    for name in {Level.PARTITION: ("partition",), Level.KERNEL: ("kernel",)}.get(level, ()):
+        if not record[name]:
+            raise FileFormatError(f"{path}: column {name!r} is empty in row {number}, which is of a {level}")
+    for name in ("nanobatches", "comm_sms") if level is Level.PARTITION else ("nanobatches",):
+        if record[name] is not None and record[name] < 1:
+            raise FileFormatError(
+                f"{path}: {name} must be at least 1 or absent, not {record[name]} in row {number}"
+            )
 
 
 def _digested(row: ProfileRow) -> list[Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from energyopt.applier.kareus.boards import check_sms, sms_of
 from energyopt.applier.kareus.configs import BLOCK_THREADS, CommConfig, parse_config
 from energyopt.applier.kareus.layouts import CONTEXT, LAYOUTS, NANOBATCHES, Layout
 from energyopt.applier.zeus import plan_from_zeus, read_literal
@@ -43,12 +44,19 @@ class _Entry:
 
 
 def plan_from_kareus(
-    freqs: Path, scheds: Path, *, device_name: str, tensor_parallel: int = 1, context_parallel: int = 1
+    freqs: Path,
+    scheds: Path,
+    *,
+    device_name: str,
+    tensor_parallel: int = 1,
+    context_parallel: int = 1,
+    sms: int | None = None,
 ) -> KareusPlan:
     """The plan that a pair of files stands for; nothing is predicted.
 
     tensor_parallel, context_parallel: degrees of the job, which the files do not say; totals of the plan cover
         all its GPUs.
+    sms: SMs of the GPU, where its name does not say or says it wrongly.
 
     Raises:
         FileFormatError: a file that is damaged, or the two do not belong together; names file and place.
@@ -60,6 +68,7 @@ def plan_from_kareus(
     if len(stages) != len(plan.stages):
         root.fail(f"{len(stages)} stages, but {freqs.name} has {len(plan.stages)}")
     entries = [_in_order(node, ops, freqs) for node, ops in zip(stages, plan.stages, strict=True)]
+    _check_sms(entries, device_name, sms_of(device_name, sms))
     layout, recompute = _shape(entries)
     _check_degrees(layout, context_parallel)
     job = replace(plan.pipeline, tensor_parallel=tensor_parallel, context_parallel=context_parallel)
@@ -151,6 +160,14 @@ def _recomputes(backward: _Entry, layout: Layout) -> bool:
             f"or {again} with recomputation"
         )
     return len(backward.configs) == again
+
+
+def _check_sms(stages: Sequence[Sequence[_Entry]], device_name: str, sms: int | None) -> None:
+    """No partition communicates on more SMs than the GPU has."""
+    for entries in stages:
+        for entry in entries:
+            for node, config in zip(list(entry.node.items())[1:], entry.configs, strict=True):
+                check_sms(node, config.sms, device_name, sms)
 
 
 def _check_degrees(layout: Layout, context_parallel: int) -> None:

@@ -4,6 +4,7 @@
 """
 
 __all__ = [
+    "asking",
     "between",
     "collectives",
     "communicators",

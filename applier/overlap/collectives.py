@@ -68,6 +68,9 @@ def start(collective: Collective, tensor: Any, group: Any, size: int) -> Started
         tensor: what goes in.
         group: the process group.
         size: its ranks.
+
+    Raises:
+        ValueError: a tensor without dimensions, or one that cannot be scattered evenly.
     """
     import torch.distributed as dist
 
@@ -75,6 +78,8 @@ def start(collective: Collective, tensor: Any, group: Any, size: int) -> Started
     if collective is Collective.ALL_REDUCE:
         result = source.clone()
         return Started(work=dist.all_reduce(result, group=group, async_op=True), result=result, source=None)
+    if source.dim() == 0:
+        raise ValueError(f"{collective} goes along the first dimension, and a tensor of shape () has none")
     rows, *others = source.shape
     if collective is Collective.ALL_GATHER:
         result = source.new_empty((rows * size, *others))

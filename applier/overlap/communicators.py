@@ -1,9 +1,10 @@
 """Process groups whose communication takes a bounded number of SMs: one per count, made before training begins."""
 
 from itertools import count
+from time import monotonic
 from typing import Any
 
-from energyopt.applier.overlap.consent import LIMIT_S, all_agree
+from energyopt.applier.overlap.consent import all_agree, waiting_s
 from energyopt.applier.overlap.ways import Ways
 from energyopt.applier.runtime.ranks import started_torch
 
@@ -30,19 +31,41 @@ class Communicators:
         """The process group for a number of SMs; the given one for a count that the plan does not have."""
         return self._base if sms is None else self._bounded.get(sms, self._base)
 
-    def make(self, ways: Ways, limit_s: float = LIMIT_S) -> bool:
+    def make(self, ways: Ways, until_s: float | None = None) -> bool:
         """Make the groups for the plan's counts, with all ranks, or none on any of them; never raises.
+
+        Args:
+            ways: what is planned.
+            until_s: when to stop waiting for other ranks, as `monotonic` counts; None for what they are given.
 
         Returns:
             Whether all ranks follow the plan's partitions.
         """
         try:
-            if not all_agree(f"{self._number}/plan", ways.sha256, limit_s):
+            until_s = monotonic() + waiting_s() if until_s is None else until_s
+            if not all_agree(f"{self._number}/plan", ways.sha256, until_s - monotonic()):
                 return False
-            return all_agree(f"{self._number}/groups", self._made(ways), limit_s)
+            made = self._made(ways) if self._same_counts(ways, until_s) else None
+            return all_agree(f"{self._number}/groups", made, until_s - monotonic())
         except Exception as error:  # torch's own, of all kinds
             ways.say(f"communicators cannot be made: {type(error).__name__}: {error}")
             return False
+
+    def _same_counts(self, ways: Ways, until_s: float) -> bool:
+        """Whether all ranks of the group make the same groups: each of these waits for all of its ranks."""
+        if self.size <= 1:
+            return True
+        import torch.distributed as dist
+
+        first = dist.get_process_group_ranks(self._base)[0]
+        counts = " ".join(map(str, ways.sms))
+        same = all_agree(f"{self._number}/counts/{first}", counts, until_s - monotonic(), self.size)
+        if not same:
+            ways.say(
+                f"not all ranks of a group say the same SM counts as this one ({counts or 'none'}): they came too "
+                "late, or are of several pipeline stages (session.communicators takes a group within one)"
+            )
+        return same
 
     def _made(self, ways: Ways) -> str | None:
         if self.size > 1:
@@ -102,5 +125,6 @@ def settle(asked: list[Communicators], ways: Ways) -> None:
     if not asked:
         ways.unasked()
         return
-    agreed = [one.make(ways) for one in asked]  # every one of them, whatever the others gave
+    until_s = monotonic() + waiting_s()
+    agreed = [one.make(ways, until_s) for one in asked]  # every one of them, whatever the others gave
     ways.follow(all(agreed))

@@ -60,7 +60,7 @@ class Following:
             then: makes a tensor, or a tuple of tensors, of the communicated one and the inputs; the gradient of the
                 first is what is communicated on the way back. It is for what stands between the two (residual sum
                 and norm): with it, the backward too has both of its ends in one block. Weights are used in it as
-                anywhere.
+                anywhere; what was computed of them before is given as an input.
             backward: the partition's name in backward operations, where it is another one.
             recompute: its name there as a forward that is computed again; by default `PARTITION_recompute`.
         """

@@ -1,10 +1,10 @@
 """The way back of a region: its gradient is communicated beside the backward of the region's kernels.
 
-Autograd runs, of the nodes that are ready, the one made last. A region has two: `Entry`, made where it begins, and
-`Exit`, made where it is joined; its kernels' nodes were made in between. So the backward meets `Exit`, which hands
-the gradient over to be communicated; then the backward kernels, with hooks that start it before the planned one;
-then `Entry`, which waits for it. Were the order another one (because of what else is in the graph, say), it would
-start or be waited for at another time, and the gradients would still be right.
+Autograd runs, of the nodes that are ready, the one made last. A region has two: `Entry`, numbered as if made where
+it begins, and `Exit`, made where it is joined; its kernels' nodes come in between. So the backward meets `Exit`,
+which hands the gradient over to be communicated; then the backward kernels, with hooks that start it before the
+planned one; then `Entry`, which waits for it. Were the order another one (because of what else is in the graph,
+say), it would start or be waited for at another time, and the gradients would still be right.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,19 @@ class Gradients:
 
     A second backward through a graph that was kept begins anew at `arrived`.
 
+    number: the place in autograd's order of where the region begins.
     between: what was made of the communicated tensor before the region gave it, if anything was.
     """
 
     def __init__(
-        self, ways: Ways, partition: str, collective: Collective | None, communicators: Communicators
+        self,
+        ways: Ways,
+        partition: str,
+        collective: Collective | None,
+        communicators: Communicators,
+        number: int,
     ) -> None:
+        self.number = number
         self._ways = ways
         self._partition = partition
         self._collective = collective
@@ -47,6 +54,17 @@ class Gradients:
         self.between.saved.clear()
         return saved
 
+    def weights(self) -> tuple[Any, ...]:
+        """Tensors besides those that went in which get a gradient from this region."""
+        return () if self.between is None else self.between.weights
+
+    def unordered(self) -> None:
+        """This torch lets nobody number a node."""
+        self._ways.say(
+            "this torch cannot order a region's backward (update it): gradients are communicated one after the "
+            "other with it"
+        )
+
     def arrived(self, gradients: Sequence[Any], saved: tuple[Any, ...]) -> None:
         """The gradients of what the region gave: the first is communicated."""
         first, *others = gradients
@@ -60,7 +78,7 @@ class Gradients:
             pending.launch()
 
     def joined(self) -> tuple[Any, ...]:
-        """The gradients of what went into the region."""
+        """The gradients of what went into the region, and of its weights."""
         pending, self._pending = self._pending, None
         assert pending is not None
         gradients = (pending.result(), *self._others)

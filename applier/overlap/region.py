@@ -54,7 +54,6 @@ class Region:
         self._backward = partition if backward is None else backward
         self._pending: Pending | None = None
         self._gradients: Gradients | None = None
-        self._tie: Any = None
         self._watched = False
         self._joined = False
         self._result: Any = None
@@ -62,11 +61,10 @@ class Region:
     def __enter__(self) -> Self:
         tensor = self._given[0]
         if tensor is not None and _needs_gradient(self._given, self._then):
-            from energyopt.applier.overlap.nodes import enter
+            from energyopt.applier.overlap.between import sequence_number
 
-            gradients = Gradients(self._ways, self._backward, self._exchange.backward, self._communicators)
-            self._tie = enter(gradients, tensor, self._given[1:])
-            self._gradients = gradients
+            how = (self._ways, self._backward, self._exchange.backward, self._communicators)
+            self._gradients = Gradients(*how, sequence_number())
             self._watched = self._ways.may_overlap(self._backward)
         name = self._recompute if _in_a_backward() else self._partition
         self._pending = Pending(self._ways, name, self._exchange.forward, self._communicators, tensor)
@@ -100,8 +98,8 @@ class Region:
                 from energyopt.applier.overlap.nodes import leave
 
                 then = _alone if self._then is None else partial(self._between, self._gradients)
-                self._result = leave(self._gradients, self._tie, partial(self._collect, then))
-            self._given, self._tie, self._then = (), None, None
+                self._result = leave(self._gradients, self._given, partial(self._collect, then))
+            self._given, self._then = (), None
         return self._result
 
     def __exit__(

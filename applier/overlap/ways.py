@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from energyopt.applier.overlap.asking import Asking
 from energyopt.applier.runtime.reports import Reports
 from energyopt.schemas.partitions import Execution, PartitionConfig
 from energyopt.schemas.planned_ops import PlannedOp
@@ -53,6 +54,7 @@ class Ways:
         self._refused = False
         self._followed = self._now = _NONE
         self._running: Way | None = None
+        self._asking = Asking(self.say)
         configs = [item for way in self._planned.values() for item in way.configs.items()]
         self._overlapped = {name for name, one in configs if one.execution is Execution.OVERLAPPED}
         self.sms = tuple(sorted({one.comm_sms for _, one in configs if one.comm_sms is not None}))
@@ -74,6 +76,8 @@ class Ways:
 
     def iteration(self, microbatches: int | None, planned: int) -> None:
         """One begins; of the plan's operations if it has as many microbatches, or says nothing of them."""
+        if self._now is not _NONE:
+            self._asking.ended()
         self._now = _NONE
         with suppress(Exception):  # whatever was given for a number
             if microbatches is None or microbatches == planned:
@@ -90,7 +94,9 @@ class Ways:
 
     def begin(self, key: Key) -> None:
         """An operation begins."""
-        self._running = self._now.get(key)
+        way = self._running = self._now.get(key)
+        if way is not None:
+            self._asking.planned(way.nanobatches, way.configs)
 
     def end(self) -> None:
         """It has ended."""
@@ -99,12 +105,18 @@ class Ways:
     def partition(self, name: str) -> PartitionConfig | None:
         """How a partition of the operation that runs now is to run; None for one kernel after the other."""
         way = self._running
-        return None if way is None else way.configs.get(name)
+        if way is None:
+            return None
+        self._asking.names.add(name)
+        return way.configs.get(name)
 
     def nanobatches(self) -> int:
         """Parts that the microbatch of the operation that runs now is cut into; 1 for the whole."""
         way = self._running
-        return 1 if way is None else way.nanobatches
+        if way is None:
+            return 1
+        self._asking.cut = True
+        return way.nanobatches
 
     def may_overlap(self, name: str) -> bool:
         """Whether the partition of this name runs overlapped in any operation of the plan that is followed."""

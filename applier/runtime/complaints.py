@@ -12,6 +12,12 @@ class Complaints:
         self._table = table
         self._microbatches = microbatches
         self._reports = reports
+        if table.left_out:
+            reports.once(
+                "alternatives",
+                f"{table.left_out} of the plan's alternatives run other operations, parts or partitions than the "
+                "plan, and are left out: they change clocks alone (write the plan anew: energyopt apply)",
+            )
 
     def unexpected(self, kind: str, chunk: int, microbatch: int, position: int, expected: int) -> None:
         """An operation that is not the one which follows in the plan: its clock is its own, or the safe one."""

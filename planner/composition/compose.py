@@ -3,7 +3,8 @@
 For each way and clock the front is the Minkowski sum of its partitions' fronts in time and effective energy, which
 add up. Where the operation was also measured as a whole (its own row, by the profiler or by `calibrate` from
 training), that row is what runs without a plan, and its ratio to the plain sum of the partitions scales everything
-composed at that clock: what lies between the partitions in training is not forgotten.
+composed at that clock: what lies between the partitions in training is not forgotten. A clock at which a partition
+was not measured plainly takes the ratio of the nearest clock at which all were.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ class Composed:
     measured: these, all vertices of the fronts' lower hulls, and what runs without a plan at every clock.
     error: how much dearer thinning can make the operation, relative to its least energy; 0 where nothing was
         left out.
-    shares: what the offered options save by more than the operation's clock and by overlapping.
+    shares: what these save by more than the operation's clock and by overlapping; not of what runs without a plan.
     """
 
     offered: dict[int, tuple[Option, ...]]
@@ -67,7 +68,7 @@ def compose(
     )
     fronts = []
     for way in ways:
-        scales = {clock: scale_at(plain, clock, whole.get(clock)) for clock in sorted(way.clocks)}
+        scales = scales_at(plain, whole, sorted(way.clocks))
         own = [
             front_of(way, clock, scale, wait_power_w)
             for clock, scale in scales.items()
@@ -87,7 +88,11 @@ def compose(
         offered={count: _by_time(one.offered) for count, one in reduced.items()},
         measured=tuple(sorted(found, key=_order)),
         error=max(one.error for one in reduced.values()),
-        shares={option: shares for one in reduced.values() for option, shares in one.offered.items()},
+        shares={
+            option: shares
+            for one in reduced.values()
+            for option, shares in (one.offered | one.beyond).items()
+        },
     )
 
 
@@ -121,12 +126,32 @@ def _adds_something(way: Way, clock: int) -> bool:
     )
 
 
-def scale_at(plain: Way | None, clock: int, whole: Option | None) -> tuple[float, float]:
-    """What the operation takes and costs as a whole, relative to the plain sum of its partitions."""
-    if plain is None or whole is None or clock not in plain.clocks:
-        return 1.0, 1.0
-    sums = _plain_sum(plain.clocks[clock])
-    return (1.0, 1.0) if sums is None else (whole.time_s / sums[0], whole.energy_j / sums[1])
+def scales_at(
+    plain: Way | None, whole: Mapping[int, Option], clocks: Iterable[int]
+) -> dict[int, tuple[float, float]]:
+    """By clock, what the operation takes and costs as a whole, relative to the plain sum of its partitions.
+
+    A clock that does not tell takes the ratio of the nearest one that does, of two equally near the lower; 1 where
+    none tells (see `tells_scale`).
+    """
+    ratios = _ratios(plain, whole)
+    if not ratios:
+        return dict.fromkeys(clocks, (1.0, 1.0))
+    return {clock: ratios[min(ratios, key=lambda one: (abs(one - clock), one))] for clock in clocks}
+
+
+def tells_scale(ways: Iterable[Way], whole: Mapping[int, Option]) -> bool:
+    """Whether at any clock both the operation and all its partitions, run plainly, were measured."""
+    return any(_ratios(way, whole) for way in ways if way.nanobatches == 1)
+
+
+def _ratios(plain: Way | None, whole: Mapping[int, Option]) -> dict[int, tuple[float, float]]:
+    found = {}
+    for clock, choices in () if plain is None else plain.clocks.items():
+        sums = _plain_sum(choices)
+        if clock in whole and sums is not None:
+            found[clock] = whole[clock].time_s / sums[0], whole[clock].energy_j / sums[1]
+    return found
 
 
 def _plain_sum(choices: Sequence[Choices]) -> tuple[float, float] | None:

@@ -34,13 +34,22 @@ def restricted(profile: Profile, only: Only | None) -> Profile:
 
 
 def _as_unplanned(rows: Iterable[ProfileRow]) -> list[ProfileRow]:
-    """Sequential rows, and of the ways to cut a microbatch the one with the fewest parts."""
+    """Sequential rows, and of the ways to cut a microbatch the one with the fewest parts.
+
+    Those with a number of SMs stay only where nothing says what the library's own choice costs.
+    """
     sequential = [row for row in rows if row.execution != Execution.OVERLAPPED]
     fewest = {row.op: 1 for row in sequential if row.level is Level.OP}
     for row in sequential:
         if row.nanobatches is not None:
             fewest[row.op] = min(fewest.get(row.op, row.nanobatches), row.nanobatches)
-    return [row for row in sequential if row.nanobatches in (None, fewest.get(row.op))]
+    kept = [row for row in sequential if row.nanobatches in (None, fewest.get(row.op))]
+    plain = {_measured(row) for row in kept if row.comm_sms is None and row.invalid is None}
+    return [row for row in kept if row.comm_sms is None or _measured(row) not in plain]
+
+
+def _measured(row: ProfileRow) -> tuple[object, ...]:
+    return row.level, row.stage, row.chunk, row.op, row.partition, row.sm_clock_mhz
 
 
 def _at_highest_clock(rows: Iterable[ProfileRow]) -> list[ProfileRow]:

@@ -56,7 +56,8 @@ def sort_rows(rows: Sequence[ProfileRow], key: OpKey) -> Ways:
     """The ways that an operation's partition rows describe.
 
     Raises:
-        ProfileError: two rows of one configuration, or a configuration that cannot be.
+        ProfileError: two rows of one configuration, rows that count a partition differently, or a configuration
+            that cannot be.
     """
     _check(rows, key)
     counts = sorted({row.nanobatches for row in rows if row.nanobatches is not None}) or [1]
@@ -88,18 +89,28 @@ def config_of(row: ProfileRow) -> PartitionConfig:
 
 
 def _check(rows: Iterable[ProfileRow], key: OpKey) -> None:
-    """Refuse two rows for one thing: which of them holds?"""
-    seen = set()
+    """Refuse two rows for one thing: which of them holds?
+
+    A row without a number of nanobatches serves every number, so that one with a number contradicts it.
+    """
+    seen: dict[tuple[str | None, PartitionConfig, int], set[int | None]] = {}
+    counts: dict[tuple[str | None, int | None], int] = {}
     for row in rows:
         if row.invalid is not None:
             continue
-        one = row.partition, row.nanobatches, config_of(row), row.sm_clock_mhz
-        if one in seen:
+        cuts = seen.setdefault((row.partition, config_of(row), row.sm_clock_mhz), set())
+        if row.nanobatches in cuts or None in cuts or (cuts and row.nanobatches is None):
             raise ProfileError(
                 f"the profile has two rows for partition {row.partition} of the {key} at {row.sm_clock_mhz} MHz "
                 f"({config_of(row)}); merge or remove one"
             )
-        seen.add(one)
+        cuts.add(row.nanobatches)
+        count = counts.setdefault((row.partition, row.nanobatches), row.count)
+        if row.count != count:
+            raise ProfileError(
+                f"the profile counts partition {row.partition} of the {key} {count} times in one row and "
+                f"{row.count} times in another; profile again"
+            )
 
 
 def _way(rows: Sequence[ProfileRow], count: int, key: OpKey, *, single: bool) -> tuple[Way, list[str]]:

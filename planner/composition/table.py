@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from energyopt.planner.composition.compose import Composed, compose
+from energyopt.planner.composition.compose import Composed, compose, tells_scale
 from energyopt.planner.composition.mixed_clocks import Mixing
 from energyopt.planner.composition.rows import Ways, sort_rows
 from energyopt.planner.composition.shares import Shares
 from energyopt.planner.composition.switching import SwitchCost
+from energyopt.planner.composition.ways import by_ways, in_ways
 from energyopt.planner.options import OptionTable, measured_options, serving
 from energyopt.schemas.errors import ProfileError
 from energyopt.schemas.ops import OpKey
@@ -27,7 +28,8 @@ class Composition:
 
     most: options of an operation that plans choose from; 0 for the whole front, None for what a schedule of that
         size allows.
-    allow_missing: leave clocks out at which a partition lacks a row, instead of refusing the profile.
+    allow_missing: leave clocks out at which a partition lacks a row, and what lies between partitions where nothing
+        tells it, instead of refusing the profile.
     switch: what a change of the clock between two partitions costs, where they may run at different clocks; None
         where they may not.
     """
@@ -50,7 +52,7 @@ class Offer:
     offered: by number of nanobatches, what plans choose from. The forward and the backward of a microbatch have to
         be cut alike, so that a plan keeps to one way; operations that cannot be cut run whole in every one.
     measured: what bounds are over, all ways together.
-    error: how much dearer thinning can make an operation, relative; missing: clocks that were left out, in words.
+    error: how much dearer thinning can make an operation, relative; missing: what was left out, in words.
     shares: see `Composed`, for the keys that are composed.
     """
 
@@ -65,8 +67,8 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
     """The options of each key; a schedule's operations give one key each.
 
     Raises:
-        ProfileError: a key has no usable rows, rows contradict each other, or a partition lacks a clock that others
-            have.
+        ProfileError: a key has no usable rows, rows contradict each other, a partition is missing or lacks a clock
+            that others have, or nothing tells what an operation costs beside its partitions.
     """
     wanted, most = sorted(set(keys)), composition.most_for(len(keys))
     whole_places = {
@@ -84,9 +86,10 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         if not partitions[key]:
             offered[key], measured[key] = {1: plain[key]}, plain[key]
             continue
+        check_complete(profile, key, partitions[key])
         ways = sort_rows(partitions[key], key)
         whole = {option.sm_clock_mhz: option for option in plain.get(key, ())}
-        missing += [*ways.missing, *_not_whole(ways, whole, key)]
+        missing += [*ways.missing, *_not_whole(ways, whole, key), *_unscaled(ways, whole, key)]
         mixing = _mixing(profile, key, composition)
         same = *_content(partitions[key], whole), mixing and mixing.order
         if same not in made:
@@ -95,22 +98,14 @@ def offered_options(profile: Profile, keys: Sequence[OpKey], composition: Compos
         offered[key], measured[key], shares[key] = one.offered, one.measured, one.shares
         error = max(error, one.error)
     _check_missing(missing, composition)
+    by_way, unlike = by_ways(offered)
     return Offer(
-        offered=_by_way(offered),
-        measured=measured,
+        offered=by_way,
+        measured=in_ways(measured, offered, by_way),
         error=error,
-        missing=tuple(missing),
+        missing=(*missing, *unlike),
         shares=shares,
     )
-
-
-def _by_way(offered: Mapping[OpKey, Mapping[int, tuple[Option, ...]]]) -> dict[int, OptionTable]:
-    """A table for every way that some operation knows; those that do not know it run in their first one."""
-    counts = sorted({count for options in offered.values() for count in options})
-    return {
-        count: {key: options.get(count, options[min(options)]) for key, options in offered.items()}
-        for count in counts
-    }
 
 
 def partition_rows(
@@ -118,7 +113,8 @@ def partition_rows(
 ) -> dict[OpKey, list[ProfileRow]]:
     """The partition rows of each key; none where they say no more than the row of the operation itself.
 
-    Of each partition the rows that are most the key's own count: of its stage and chunk, its stage, its chunk, any.
+    Of each partition the rows that are most the key's own count: of its stage and chunk, its stage, its chunk, any;
+    those of which none is valid only where all others are not either.
     """
     rows: dict[tuple[object, str | None], list[ProfileRow]] = {}
     names: dict[object, dict[str | None, None]] = {}
@@ -130,9 +126,26 @@ def partition_rows(
     for key in keys:
         own: list[ProfileRow] = []
         for name in names.get(key.kind, ()):
-            own += next((rows[place, name] for place in serving(key) if (place, name) in rows), [])
+            found_at = [rows[place, name] for place in serving(key) if (place, name) in rows]
+            usable = [one for one in found_at if any(row.invalid is None for row in one)]
+            own += next(iter(usable or found_at), [])
         found[key] = own if key not in as_a_whole or say_more(own) else []
     return found
+
+
+def check_complete(profile: Profile, key: OpKey, rows: Sequence[ProfileRow]) -> None:
+    """Refuse partition rows that lack one of the partitions which the profile says the operation is made of.
+
+    Raises:
+        ProfileError: names the partition and the operation.
+    """
+    known = {row.partition for row in rows}
+    lacking = [name for name in profile.metadata.partition_order.get(key, ()) if name not in known]
+    if rows and lacking:
+        raise ProfileError(
+            f"the profile has no rows to plan from of partition {lacking[0]} of the {key}, which runs it; "
+            "profile it"
+        )
 
 
 def say_more(rows: list[ProfileRow]) -> bool:
@@ -177,6 +190,16 @@ def _not_whole(ways: Ways, whole: Mapping[int, Option], key: OpKey) -> list[str]
     return [f"the {key} has no usable row at {', '.join(map(str, clocks))} MHz, where its partitions have"]
 
 
+def _unscaled(ways: Ways, whole: Mapping[int, Option], key: OpKey) -> list[str]:
+    """Where the operation's own rows have no plain sum of partitions to compare them with."""
+    composed = any(way.clocks for way in ways.ways)
+    if not whole or not composed or tells_scale(ways.ways, whole):
+        return []
+    return [
+        f"the {key} has rows as a whole and no plain partition rows: what lies between its partitions is not known"
+    ]
+
+
 def _content(rows: list[ProfileRow], whole: Mapping[int, Option]) -> tuple[object, ...]:
     """What decides the options: stages of one shape share them."""
     told = [
@@ -200,6 +223,4 @@ def _content(rows: list[ProfileRow], whole: Mapping[int, Option]) -> tuple[objec
 def _check_missing(missing: list[str], composition: Composition) -> None:
     if missing and not composition.allow_missing:
         more = f"; and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise ProfileError(
-            f"{missing[0]}{more}: profile them, or leave those clocks out with --allow-missing-clocks"
-        )
+        raise ProfileError(f"{missing[0]}{more}: profile them, or plan without with --allow-missing-clocks")

@@ -1,12 +1,13 @@
-"""Many layouts in one picture: time against energy, those that some plan of theirs makes worth choosing named."""
+"""Many layouts in one picture: time against energy, those named that are worth choosing or come next."""
 
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from energyopt.planner.plots.canvas import (
+    BLACK,
     BLUE,
     GREEN,
     GREY,
@@ -19,7 +20,7 @@ from energyopt.planner.plots.canvas import (
 from energyopt.planner.plots.frontier_plot import padded
 from energyopt.planner.plots.labels import place_labels
 from energyopt.planner.sweep.layouts import names_of
-from energyopt.planner.sweep.ranking import Stretch, deadline_s, stretches
+from energyopt.planner.sweep.ranking import Stretch, contenders, deadline_s, stretches
 from energyopt.planner.views.sweep import sweep_title
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION)
 _MARKERS = ("o", "s", "^", "v", "P", "X")
 _PALE = "#BBBBBB"
+_NAMED = 6  # layouts that are told apart, if so many are worth it
 _ROOM = 1.0  # of what the unbeaten plans span, so much more is shown towards slower and dearer plans
 
 
@@ -39,10 +41,11 @@ def draw_sweep(sweep: "Sweep") -> Figure:
     with paper_style():
         figure = new_figure(9.0, 6.0)
         axes = figure.add_subplot()
-        best = stretches(sweep)
+        best, named = stretches(sweep), contenders(sweep, _NAMED)
         _set_limits(axes, best, deadline_s(sweep))
-        _draw_others(axes, sweep, {stretch.layout for stretch in best})
-        _draw_best(axes, sweep, best)
+        _draw_others(axes, sweep, set(named))
+        _draw_named(axes, sweep, named)
+        _draw_best(axes, best)
         axes.axvline(
             deadline_s(sweep),
             color=GREY,
@@ -88,29 +91,36 @@ def _draw_others(axes: Axes, sweep: "Sweep", best: set[int]) -> None:
         )
 
 
-def _draw_best(axes: Axes, sweep: "Sweep", best: list[Stretch]) -> None:
-    """The whole curve of each layout that has an unbeaten plan, these plans filled."""
-    layouts = list(dict.fromkeys(stretch.layout for stretch in best))
-    for index, (colour, marker) in zip(layouts, _looks(len(layouts)), strict=True):
+def _draw_named(axes: Axes, sweep: "Sweep", named: list[int]) -> None:
+    names = names_of([one.layout for one in sweep.layouts])
+    for index, (colour, marker) in zip(named, _looks(len(named)), strict=True):
         points = sweep.layouts[index].points
-        unbeaten = [point for stretch in best if stretch.layout == index for point in stretch.points]
         axes.plot(
             [point.iteration_time_s for point in points],
             [point.energy_j for point in points],
             color=colour,
             linewidth=1.1,
+            marker=marker,
+            markersize=4,
             zorder=3,
-            label="_nolegend_",
+            label=names[index],
         )
-        axes.plot(
-            [point.iteration_time_s for point in unbeaten],
-            [point.energy_j for point in unbeaten],
-            marker,
-            color=colour,
-            markersize=5,
-            zorder=4,
-            label=names_of([one.layout for one in sweep.layouts])[index],
-        )
+
+
+def _draw_best(axes: Axes, best: list[Stretch]) -> None:
+    """A ring around every plan that no other beats."""
+    points = [point for stretch in best for point in stretch.points]
+    axes.plot(
+        [point.iteration_time_s for point in points],
+        [point.energy_j for point in points],
+        "o",
+        markerfacecolor="none",
+        markeredgecolor=BLACK,
+        markeredgewidth=0.9,
+        markersize=8,
+        zorder=4,
+        label="plans that no other beats",
+    )
 
 
 def _looks(count: int) -> list[tuple[str, str]]:
@@ -121,16 +131,24 @@ def _looks(count: int) -> list[tuple[str, str]]:
 def _describe(figure: Figure, axes: Axes, sweep: "Sweep") -> None:
     gpus = sorted({one.layout.gpus for one in sweep.layouts})
     counts = f"{gpus[0]}" if len(gpus) == 1 else f"{gpus[0]} to {gpus[-1]}"
-    write_title(
-        figure, axes, sweep_title(sweep), f"{len(sweep.layouts)} layouts; marked: plans that no other beats"
-    )
+    write_title(figure, axes, sweep_title(sweep), f"{len(sweep.layouts)} layouts")
     axes.set_xlabel("iteration time (s)")
     axes.set_ylabel(f"energy of an iteration (J, {counts} GPUs)")
     axes.grid(visible=True)
     axes.legend(loc="upper right")
-    per_token = axes.secondary_yaxis(
-        "right", functions=(lambda one: one / sweep.tokens, lambda one: one * sweep.tokens)
-    )
+    _add_token_axis(axes, sweep.tokens)
+
+
+def _add_token_axis(axes: Axes, tokens: int) -> None:
+    """A second scale: energy per token."""
+
+    def to_token(energy_j: Any) -> Any:
+        return energy_j / tokens
+
+    def to_iteration(energy_j: Any) -> Any:
+        return energy_j * tokens
+
+    per_token = axes.secondary_yaxis("right", functions=(to_token, to_iteration))
     per_token.set_ylabel("energy per token (J)")
     per_token.tick_params(colors=GREY)
     per_token.yaxis.label.set_color(GREY)

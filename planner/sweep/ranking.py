@@ -1,6 +1,7 @@
 """Which layout to take: the plans that nothing beats, and layouts by the energy that they need in a given time."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from energyopt.planner.selection import ROUNDING
@@ -13,12 +14,13 @@ class Standing:
     """A layout among the others; layout: its index in `Sweep.layouts`.
 
     in_time: its cheapest plan within the deadline, None where all are slower.
-    unbeaten: whether one of its plans is beaten by no plan of any layout in both time and energy.
+    front: 1 where one of its plans is beaten by no plan of any layout in both time and energy; 2 where that is so
+        once all layouts of front 1 are taken away (that do not fit into memory, say); and so on.
     """
 
     layout: int
     in_time: SweepPoint | None
-    unbeaten: bool
+    front: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +49,9 @@ def deadline_s(sweep: Sweep) -> float:
 def ranked(sweep: Sweep) -> list[Standing]:
     """Layouts by their energy within the deadline; those that are all slower follow, the fastest first."""
     deadline = deadline_s(sweep)
-    unbeaten = {stretch.layout for stretch in stretches(sweep)}
+    fronts = _fronts(sweep)
     found = [
-        Standing(layout=index, in_time=_cheapest(one, deadline), unbeaten=index in unbeaten)
+        Standing(layout=index, in_time=_cheapest(one, deadline), front=fronts[index])
         for index, one in enumerate(sweep.layouts)
     ]
     return sorted(found, key=lambda standing: _order(sweep, standing))
@@ -57,8 +59,19 @@ def ranked(sweep: Sweep) -> list[Standing]:
 
 def stretches(sweep: Sweep) -> list[Stretch]:
     """The plans that no plan of any layout beats in both time and energy, fastest first, by layout."""
+    return _stretches(sweep, range(len(sweep.layouts)))
+
+
+def contenders(sweep: Sweep, least: int) -> list[int]:
+    """All layouts of front 1, and of the next fronts as many as make `least` in all, the best first."""
+    by_front = sorted(ranked(sweep), key=lambda one: one.front)
+    first = sum(one.front == 1 for one in by_front)
+    return [one.layout for one in by_front[: max(first, least)]]
+
+
+def _stretches(sweep: Sweep, layouts: Iterable[int]) -> list[Stretch]:
     found: list[Stretch] = []
-    plans = [(point, index) for index, one in enumerate(sweep.layouts) for point in one.points]
+    plans = [(point, index) for index in layouts for point in sweep.layouts[index].points]
     best_j = float("inf")
     for point, index in sorted(plans, key=lambda plan: (plan[0].iteration_time_s, plan[0].energy_j, plan[1])):
         if point.energy_j >= best_j:
@@ -68,6 +81,19 @@ def stretches(sweep: Sweep) -> list[Stretch]:
             found[-1] = Stretch(layout=index, points=(*found[-1].points, point))
         else:
             found.append(Stretch(layout=index, points=(point,)))
+    return found
+
+
+def _fronts(sweep: Sweep) -> dict[int, int]:
+    """The front of every layout."""
+    found: dict[int, int] = {}
+    left = set(range(len(sweep.layouts)))
+    front = 1
+    while left:
+        best = {stretch.layout for stretch in _stretches(sweep, sorted(left))}
+        found |= dict.fromkeys(best, front)
+        left -= best
+        front += 1
     return found
 
 

@@ -110,7 +110,7 @@ def _outcomes(
 
 
 def _planned(tasks: Sequence[Task], workers: int | None) -> Iterator[Outcome]:
-    """Outcomes as they come; all at the end where a back end cannot hand them over one by one, as Ray's."""
+    """Outcomes as they come; all at the end where a back end cannot hand them over one by one."""
     try:
         parallel = Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
     except ValueError:

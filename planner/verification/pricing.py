@@ -7,9 +7,9 @@ partitions cost in just these configurations, in proportion to the operation's o
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from energyopt.planner.composition.compose import scale_at
+from energyopt.planner.composition.compose import scales_at
 from energyopt.planner.composition.rows import Choices, Way, sort_rows
-from energyopt.planner.composition.table import partition_rows
+from energyopt.planner.composition.table import check_complete, partition_rows
 from energyopt.planner.options import measured_options, serving
 from energyopt.schemas.ops import OpKey
 from energyopt.schemas.options import Option
@@ -54,7 +54,8 @@ class Prices:
         """The options of an operation that is carried out in one manner.
 
         Raises:
-            ProfileError: the profile has nothing of the operation at all, or two rows for one thing.
+            ProfileError: the profile has nothing of the operation at all, lacks a partition of it, or has two rows
+                for one thing.
         """
         if (key, manner) not in self._series:
             self._series[key, manner] = self._make(key, manner)
@@ -68,6 +69,7 @@ class Prices:
             return Series(options=whole)
         by_clock = {option.sm_clock_mhz: option for option in whole}
         if key not in self._ways:
+            check_complete(self._profile, key, rows)
             self._ways[key] = sort_rows(rows, key).ways if rows else ()
         return _composed(self._ways[key], by_clock, manner, key)
 
@@ -85,11 +87,12 @@ def _composed(ways: Sequence[Way], whole: dict[int, Option], manner: Manner, key
         )
         return Series(options=(), why=why)
     plain = next((one for one in ways if one.nanobatches == 1), None)
+    scales = scales_at(plain, whole, way.clocks)
     options = tuple(
         option
         for clock, choices in sorted(way.clocks.items())
         if not whole or clock in whole
-        if (option := _sum(choices, configs, scale_at(plain, clock, whole.get(clock)), clock, manner))
+        if (option := _sum(choices, configs, scales[clock], clock, manner))
     )
     return Series(options=options, why=None if options else _lacking(way, configs, key))
 

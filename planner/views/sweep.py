@@ -6,7 +6,7 @@ from typing import Any
 from energyopt.planner.sweep.layouts import names_of
 from energyopt.planner.sweep.ranking import Standing, deadline_s, ranked, stretches
 from energyopt.planner.tables import Table
-from energyopt.planner.wording import MISSING, device, number, percent_change, relative
+from energyopt.planner.wording import device, number, percent_change, relative
 from energyopt.schemas.sweep import Sweep, SweepPoint, sweep_to_json
 
 _PLANS = ("time_s", "energy_j", "J/token", "tokens/s", "average power_w", "peak power_w")
@@ -78,9 +78,10 @@ def _best(sweep: Sweep) -> Table:
 
 def _ranking(sweep: Sweep) -> Table:
     standings = ranked(sweep)
-    columns = ("layout", "GPUs", "max clock_s", *_PLANS, "energy_j in time", "vs best", "unbeaten")
+    columns = ("layout", "GPUs", "max clock_s", *_PLANS, "energy_j in time", "vs best", "front")
     return Table(
-        title=f"{len(standings)} layouts by their energy within {_deadline(sweep)}",
+        title=f"{len(standings)} layouts by their energy within {_deadline(sweep)}; front 1 has plans that "
+        "nothing beats, front 2 where those layouts are taken away, and so on",
         columns=columns,
         rows=tuple(_row(sweep, one, standings[0]) for one in standings),
     )
@@ -97,7 +98,7 @@ def _row(sweep: Sweep, standing: Standing, best: Standing) -> tuple[str, ...]:
         *_cells(planned.points, sweep),
         number(own_j, "J"),
         percent_change(relative(own_j, best_j)),
-        "yes" if standing.unbeaten else MISSING,
+        str(standing.front),
     )
 
 
@@ -131,7 +132,7 @@ def _standing_to_json(one: Standing) -> dict[str, Any]:
     point = one.in_time
     return {
         "layout": one.layout,
-        "unbeaten": one.unbeaten,
+        "front": one.front,
         "iteration_time_s": None if point is None else point.iteration_time_s,
         "energy_j": None if point is None else point.energy_j,
     }

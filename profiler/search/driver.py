@@ -59,45 +59,42 @@ class _Driver:
         turn, gain = 0, None
         while True:
             late = turn > 0 and self._sweep.out_of_time(self._point_s * points_a_turn(len(self._spaces)))
-            why, proposals = self._decide(turn, late=late)
+            said = self._say(turn, late) if self._job.team.rank == 0 else None
+            why, points, best_gain = self._job.team.gather(said)[0]
             if why is not None:
-                found = Outcome(
-                    why=why, measured=self._engine.measured, points=self._engine.points, gain=gain
-                )
-                self._job.say(str(found))
-                return found
-            gain = proposals[0].gain
-            self._take_turn(proposals)
-            turn += 1
+                return self._ended(why, gain)
+            self._take_turn([Proposal(*one) for one in points])
+            turn, gain = turn + 1, best_gain
 
-    def _decide(self, turn: int, *, late: bool) -> tuple[str | None, list[Proposal]]:
-        """What rank 0 says: why to stop, or what to measure next."""
-        said = self._say(turn, late) if self._job.team.rank == 0 else None
-        why, points = self._job.team.gather(said)[0]
-        return why, [Proposal(*one) for one in points]
+    def _ended(self, why: str, gain: float | None) -> Outcome:
+        found = Outcome(why=why, measured=self._engine.measured, points=self._engine.points, gain=gain)
+        self._job.say(str(found))
+        return found
 
     def _say(self, turn: int, late: bool) -> list[Any]:
+        """Why to stop, or what to measure next and what is expected of it."""
         kept = self._partial.all(TURN)
         if turn < len(kept):
-            return [None, self._hear(kept[turn]["points"])]
+            return self._told(kept[turn])
         left = self._allowed - self._engine.measured
         why = self._why_stop(turn, left, late)
         if why is not None:
-            return [why, []]
+            return [why, [], None]
         self._job.progress(f"search: {self._engine.measured} of at most {self._allowed} points", self._done())
         count = min(left, points_a_turn(len(self._spaces)))
         chosen = self._engine.first() if turn == 0 else self._engine.propose(turn, count)
         if not chosen:
-            return ["nothing is left to measure", []]
+            return ["nothing is left to measure", [], None]
         points = [[one.space, one.point, one.gain] for one in chosen]
-        self._partial.add(TURN, {"points": points})
-        return [None, self._hear(points)]
+        found = {"points": points, "best_gain": None if turn == 0 else self._engine.best_gain}
+        self._partial.add(TURN, found)
+        return self._told(found)
 
-    def _hear(self, points: list[list[Any]]) -> list[list[Any]]:
-        gain = points[0][2]
-        if gain is not None:
-            self._patience.hear(gain)
-        return points
+    def _told(self, turn: dict[str, Any]) -> list[Any]:
+        """What goes to the other ranks of a turn, once its gain has been noted."""
+        if turn["best_gain"] is not None:
+            self._patience.hear(turn["best_gain"])
+        return [None, turn["points"], turn["best_gain"]]
 
     def _why_stop(self, turn: int, left: int, late: bool) -> str | None:
         if turn == 0:

@@ -23,8 +23,8 @@ class Proposal:
     """A point worth measuring.
 
     space: index of its partition.
-    gain: what it is expected to add to the hypervolume, relative, summed over both planes; None where it is
-        measured whatever it adds.
+    gain: what it is expected to add to its partition's hypervolumes, relative, summed over both planes; None where
+        it is measured whatever it adds.
     """
 
     space: int
@@ -36,10 +36,13 @@ class Search:
     """All that is known of some partitions, which share a model.
 
     Deterministic: what is proposed depends on the seed, the turn and the observations alone.
+
+    best_gain: what any point was expected to gain at most when points were last proposed.
     """
 
     def __init__(self, spaces: Sequence[Space], wait_power_w: float, seed: int) -> None:
         self.spaces = tuple(spaces)
+        self.best_gain = 0.0
         self._wait_power_w = wait_power_w
         self._seed = seed
         self._seen: list[dict[int, Cost | None]] = [{} for _ in spaces]
@@ -68,15 +71,18 @@ class Search:
         ]
 
     def propose(self, turn: int, count: int) -> list[Proposal]:
-        """The points that are expected to gain most, the best first; fewer where no more are left.
+        """The points to measure next; fewer where no more are left.
 
-        Points that stand later take the earlier ones for measured, with the outcome that the model expects.
+        Each goes to the partition of which the model expects most to be still found, and is the one expected to
+        gain most there. Later ones take the earlier for measured, with the outcome that the model expects.
         """
         sides = self._sides(turn)
+        self.best_gain = max((side.best_gain for side in sides), default=0.0)
         found: list[Proposal] = []
         while len(found) < count and sides:
-            best = max(sides, key=lambda side: side.best_gain)
-            found.append(Proposal(best.space, best.take(), best.last_gain))
+            side = max(sides, key=lambda one: (one.open_gain, one.best_gain))
+            gain = side.best_gain
+            found.append(Proposal(side.space, side.take(), gain))
             sides = [side for side in sides if side.left]
         return found
 
@@ -159,7 +165,6 @@ class _Side:
     ) -> None:
         self.space, self.candidates = space, candidates
         self.covariance: Array = np.empty((2, 0, 0))
-        self.last_gain = 0.0
         self._known, self._draws, self._wait_w = known, draws, wait_w
         self._mean = self._variance = self._gains = np.empty((0, 2))
 
@@ -173,6 +178,16 @@ class _Side:
         """What the best of them is expected to gain."""
         return float(self._gains.max())
 
+    @property
+    def open_gain(self) -> float:
+        """What all of them together would add if each came out as expected, relative, summed over both planes."""
+        expected = np.concatenate((self._known, np.exp(self._mean)))
+        total = 0.0
+        for seen, all_seen in zip(self._planes(self._known), self._planes(expected), strict=True):
+            reference = seen_reference(seen)
+            total += hypervolume(all_seen, reference) / hypervolume(seen, reference) - 1
+        return total
+
     def shorten(self, mean: Array, variance: Array) -> None:
         """Keep those that are worth looking at, with the logarithms of what they may cost."""
         self._mean, self._variance = mean, variance
@@ -182,7 +197,7 @@ class _Side:
     def take(self) -> int:
         """The best candidate, which then counts as measured, with the outcome that is expected."""
         best = int(np.argmax(self._gains))
-        point, self.last_gain = int(self.candidates[best]), self.best_gain
+        point = int(self.candidates[best])
         self._known = np.concatenate((self._known, np.exp(self._mean[best : best + 1])))
         column = self.covariance[:, :, best]
         told = np.einsum("om,on->omn", column, column)
@@ -198,12 +213,14 @@ class _Side:
         self.candidates, self._gains = self.candidates[chosen], self._gains[chosen]
         self._mean, self._variance = self._mean[chosen], self._variance[chosen]
 
+    def _planes(self, costs: Array) -> list[Array]:
+        return planes(costs[..., 0], costs[..., 1], self._wait_w)
+
     def _expected(self) -> Array:
         """Relative gains of all candidates, summed over both planes."""
         spread = np.sqrt(self._variance)
         samples = np.exp(self._mean + self._draws[:, None, :] * spread)
-        seen = planes(self._known[:, 0], self._known[:, 1], self._wait_w)
-        drawn = planes(samples[..., 0], samples[..., 1], self._wait_w)
+        seen, drawn = self._planes(self._known), self._planes(samples)
         total = np.zeros(len(self._mean))
         for values, candidates in zip(seen, drawn, strict=True):
             reference = seen_reference(values)

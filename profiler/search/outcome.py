@@ -9,8 +9,8 @@ class Outcome:
 
     measured, points: points that were measured, and that there are, over all partitions; sequential execution at
         every clock counts among both.
-    gain: what the last turn's best point was expected to add to its partition's hypervolumes, relative; None where
-        no turn was made.
+    gain: what any point was expected to add to its partition's hypervolumes, relative, at the last turn; None where
+        there was none but the first.
     """
 
     why: str

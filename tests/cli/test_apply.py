@@ -141,3 +141,29 @@ def test_why_there_is_no_single_clock(
     write_frontier(tmp_path / "f.parquet", replace(small_frontier, single_clocks=clocks))
     assert energyopt("apply", tmp_path / "f.parquet", "-o", tmp_path / "plan.json") == 0
     assert f"best single clock in time: {expected} " in capfd.readouterr().out
+
+
+def test_alternatives_that_change_more_than_clocks(
+    energyopt: Energyopt,
+    small_frontier: Frontier,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The slower point is cut into two parts: nothing is written for it, which is said."""
+    first, *_, last = small_frontier.points
+    options = {
+        key: (*own, *(replace(one, nanobatches=2) for one in own))
+        for key, own in small_frontier.options.items()
+    }
+    keys = [op.key for op in small_frontier.schedule.ops]
+    choices = tuple(
+        one + len(small_frontier.options[key]) for one, key in zip(last.choices, keys, strict=True)
+    )
+    points = (first, replace(last, choices=choices))
+    write_frontier(tmp_path / "f.parquet", replace(small_frontier, options=options, points=points))
+    words = ("apply", tmp_path / "f.parquet", "-o", tmp_path / "plan.json", "--point", 0)
+    assert energyopt(*words) == 0
+    assert "--alternatives" not in capfd.readouterr().err
+    assert energyopt(*words, "--alternatives", 2) == 0
+    assert "--alternatives adds none" in capfd.readouterr().err
+    assert read_plan(tmp_path / "plan.json").alternatives == ()

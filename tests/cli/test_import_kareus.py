@@ -75,6 +75,8 @@ def test_json_and_what_is_incomplete(
         (("--workload", "cp=2"), "there is no fwd_qkv_ar/eval_results.jsonl"),
         (("--window-end", "fwd_attn=6"), "--window-end fwd_attn=6 fits nothing"),
         (("--block", "512"), "--block 512 fits nothing"),
+        (("--sms", "23"), "fwd_attn/eval_results.jsonl: line 1: 24 SMs, but A100 has 23"),
+        (("--workload", "tp=4"), "would be 8 ranks, but the job has 4 GPU(s) per stage"),
     ],
 )
 def test_refusals(
@@ -176,3 +178,15 @@ def test_settings_that_are_not_there(
     scheds.write_text("[[('forward', '1-8-3-1024')]]\n")
     assert energyopt("import", "kareus-plan", freqs, "-o", scheds, "--gpu", "A100") == 2
     assert "is an input of this command" in capfd.readouterr().err
+
+
+def test_a_plan_for_more_sms_than_the_gpu_has(
+    energyopt: Energyopt, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "freqs_1.py").write_text("[[('forward', 1410), ('backward', 1200)]]\n")
+    own = "'1-8-109-1024', '0-6-3-1024'"
+    (tmp_path / "scheds_1.py").write_text(f"[[('forward', {own}), ('backward', {own})]]\n")
+    words = ("import", "kareus-plan", tmp_path / "freqs_1.py", "-o", tmp_path / "plan.json", "--gpu", "A100")
+    assert energyopt(*words) == 2
+    assert "scheds_1.py: 109 SMs, but A100 has 108" in capfd.readouterr().err
+    assert energyopt(*words, "--sms", 109) == 0

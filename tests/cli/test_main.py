@@ -113,12 +113,13 @@ for words in (one.split() for one in commands):
         "--time-unit --wait-power-w --workload",
         "import zeus --gpu --help --output",
         "import kareus --allow-incomplete --block --gpu --help --json --keep-first --layers-per-stage --output "
-        "--power-limit-w --recompute --wait-power-w --window-end --workload",
-        "import kareus-plan --context-parallel --gpu --help --output --tensor-parallel",
+        "--power-limit-w --recompute --sms --wait-power-w --window-end --workload",
+        "import kareus-plan --context-parallel --gpu --help --output --sms --tensor-parallel",
         "plan --allow-missing-clocks --chunks --context-parallel --data-parallel --effort --fixed-time-s "
-        "--help --json --max-switches --microbatches --min-dwell-s --mixed-clocks --most-options --only "
-        "--output --p2p-time-s --peak-lasts-s --peak-power-cap-w --pipeline --points --schedule --stages "
-        "--switch-energy-j --switch-time-s --switch-tradeoff --tensor-parallel",
+        "--help --json --keep-dir --max-slowdown --max-switches --microbatches --min-dwell-s --mixed-clocks "
+        "--most-options --only --output --p2p-time-s --peak-lasts-s --peak-power-cap-w --pipeline --points "
+        "--schedule --stages --sweep --switch-energy-j --switch-time-s --switch-tradeoff --tensor-parallel "
+        "--workers",
         "apply --alternatives --deadline-s --energy-budget-j --format --help --json --max-slowdown --output "
         "--point --power-cap-w",
         "verify --baseline --help --json --profile --schedule --skip --time-only --tolerance",

@@ -367,6 +367,10 @@ WRONG = {
     "tiny.toml --tensor-parallel 2 --comm-sms 8,109": "run on 109 SMs: NVIDIA A100-SXM4-80GB (simulated) has 108",
     "tiny.toml --overlap --data-parallel 2 --comm-sms 100:120:4": "cannot run on 120 SMs",
     "tiny.toml --tensor-parallel 2 --comm-sms 9:3:3": "--comm-sms 9:3:3 is empty",
+    "tiny.toml --tensor-parallel 2 --comm-sms 1:999999999999999999:1": "takes at most 1024 counts, each at most",
+    "tiny.toml --tensor-parallel 2 --comm-sms 8,1025": "but has 2 up to 1025",
+    f"tiny.toml --tensor-parallel 2 --comm-sms {'8,' * 1024}8": "but has 1025 up to 8",
+    f"tiny.toml --tensor-parallel 2 --comm-sms {'9' * 5000}": "is no list",
     "tiny.toml --tensor-parallel 2 --comm-sms 3:9": "--comm-sms '3:9' is no list",
     "talking_loop:step --overlap": "no partition of mine says where its communication may be launched",
 }

@@ -39,7 +39,11 @@ def test_a_sweep(
     words = ("plan", "--sweep", folder / "jobs.toml", "--effort", "quick", "--points", 6, "--workers", 1)
     assert energyopt(*words, "-o", target, "--max-slowdown", 1.2, "--keep-dir", kept) == 0
     printed, sweep = capfd.readouterr(), read_sweep(target)
-    assert [(one.layout.stages, one.layout.data_parallel) for one in sweep.layouts] == [(1, 4), (2, 2), (4, 1)]
+    assert [(one.layout.stages, one.layout.data_parallel) for one in sweep.layouts] == [
+        (1, 4),
+        (2, 2),
+        (4, 1),
+    ]
     assert [one.reason for one in sweep.left_out] == ["8 GPUs do not divide into replicas of 6"]
     assert sweep.max_slowdown == 1.2
     for one in sweep.layouts:
@@ -70,7 +74,7 @@ def test_a_sweep(
         (("--mixed-clocks",), "knows no --mixed-clocks"),
         (("--pipeline", "p.toml"), "knows no --pipeline"),
         (("profile.parquet",), "knows no PROFILE"),
-        (("--max-slowdown", 0), "--max-slowdown needs a factor above 0, not 0"),
+        (("--max-slowdown", 0), "--max-slowdown needs a finite factor above 0, not 0"),
         (("--workers", 0), "--workers"),
         (("-o", "none/sweep.json"), "there is no folder"),
         (("--max-switches", -1), "--max-switches needs a number of at least 0, not -1"),
@@ -89,7 +93,9 @@ def test_refusals(
     assert printed.out == ""
 
 
-def test_inputs_are_never_written(energyopt: Energyopt, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_inputs_are_never_written(
+    energyopt: Energyopt, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     for name in ("jobs.toml", "profile.parquet"):
         before = (folder / name).read_bytes()
         assert energyopt("plan", "--sweep", folder / "jobs.toml", "-o", folder / name) == 2

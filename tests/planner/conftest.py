@@ -316,5 +316,5 @@ def _make_sweep(
 
 @pytest.fixture(scope="session")
 def make_sweep() -> Callable[..., Sweep]:
-    """A sweep of layouts with the given plans (time_s, energy_j), of 16, 24, 32, ... GPUs; 20 tokens an iteration."""
+    """A sweep of layouts with these plans (time_s, energy_j), of 16, 24, 32, ... GPUs; 20 tokens an iteration."""
     return _make_sweep

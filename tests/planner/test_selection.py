@@ -153,3 +153,19 @@ def test_alternatives_are_slower_points(small_frontier: Frontier, count: int, ti
 def test_the_slowest_point_has_no_alternatives(small_frontier: Frontier) -> None:
     plan = selection.to_plan(small_frontier, selection.by_name(small_frontier, "min_energy"), 3)
     assert plan.alternatives == ()
+
+
+def test_alternatives_change_clocks_alone(small_frontier: Frontier) -> None:
+    """The last of three points is cut into two parts, so that it is no alternative to the others."""
+    last = small_frontier.points[2]
+    ops = small_frontier.schedule.ops
+    options, choices = dict(small_frontier.options), []
+    for op, choice in zip(ops, last.choices, strict=True):
+        own = small_frontier.options[op.key]
+        options[op.key] = (*own, *(replace(one, nanobatches=2) for one in own))
+        choices.append(choice + len(own))
+    cut = replace(last, choices=tuple(choices))
+    frontier = replace(small_frontier, options=options, points=(*small_frontier.points[:2], cut))
+    plans = [selection.to_plan(frontier, selection.by_name(frontier, str(one)), 2) for one in (0, 1)]
+    times_s = [[one.predicted.iteration_time_s for one in plan.alternatives] for plan in plans]
+    assert times_s == [[9.25], []]

@@ -39,6 +39,12 @@ def test_savings_and_what_plans_may_choose_are_kept(tmp_path: Path, small_fronti
     assert read_frontier(tmp_path / "f.parquet") == full
 
 
+def test_what_plans_may_choose_is_one_of_two(tmp_path: Path, small_frontier: Frontier) -> None:
+    write_frontier(tmp_path / "f.parquet", replace(small_frontier, only="clock"))
+    with pytest.raises(FileFormatError, match=r"'clock' is none of clocks, overlap @ metadata\.only"):
+        read_frontier(tmp_path / "f.parquet")
+
+
 def test_files_from_before_there_were_savings_are_read(written: Path, small_frontier: Frontier) -> None:
     table = pq.read_table(written)
     assert set(SAVED) < set(table.column_names)

@@ -69,6 +69,18 @@ def test_members_that_are_absent_or_null_are_none() -> None:
             "expected text, found None @ $.mlp.comm_launch",
         ),
         ({"execution": "overlapped", "comm_launch": 4}, "expected text, found 4 @ $.mlp.comm_launch"),
+        (
+            {"execution": "overlapped", "comm_launch": ""},
+            "expected the name of a kernel, found '' @ $.mlp.comm_launch",
+        ),
+        (
+            {"execution": "sequential", "comm_launch": "rope"},
+            "a sequential partition launches its communication before no kernel @ $.mlp.comm_launch",
+        ),
+        (
+            {"execution": "sequential", "com_sms": 4},
+            "unknown field 'com_sms'; known are comm_launch, comm_sms, execution, sm_clock_mhz @ $.mlp",
+        ),
         ({"execution": "sequential", "comm_sms": 0}, "expected at least 1, found 0 @ $.mlp.comm_sms"),
         ({"execution": "sequential", "comm_sms": 2.0}, "expected an integer, found 2.0 @ $.mlp.comm_sms"),
         ({"execution": "sequential", "sm_clock_mhz": 0}, "expected at least 1, found 0 @ $.mlp.sm_clock_mhz"),

@@ -187,6 +187,31 @@ def test_a_fault_is_named(small_profile: Profile, path: Path, edit: Edit, compla
     assert "profile.parquet" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (
+            {"level": Level.PARTITION, "partition": None},
+            "column 'partition' is empty in row 0, .* a partition",
+        ),
+        ({"level": Level.PARTITION, "partition": ""}, "column 'partition' is empty in row 0"),
+        ({"level": Level.PARTITION, "comm_sms": 0}, "comm_sms must be at least 1 or absent, not 0 in row 0"),
+        (
+            {"level": Level.PARTITION, "nanobatches": 0},
+            "nanobatches must be at least 1 or absent, not 0 in row",
+        ),
+        ({"nanobatches": -1}, "nanobatches must be at least 1 or absent, not -1 in row 0"),
+        ({"kernel": None}, "column 'kernel' is empty in row 0, which is of a kernel"),
+    ],
+)
+def test_rows_that_do_not_say_what_they_are_of(
+    small_profile: Profile, path: Path, given: dict[str, object], complaint: str
+) -> None:
+    write_profile(path, replace(small_profile, rows=(replace(FULL_ROW, **given),)))  # type: ignore[arg-type]
+    with pytest.raises(FileFormatError, match=complaint):
+        read_profile(path)
+
+
 def test_an_invalid_row_may_hold_what_was_read(small_profile: Profile, path: Path) -> None:
     row = replace(small_profile.rows[0], energy_j=-4.0, invalid="counter went backwards")
     write_profile(path, replace(small_profile, rows=(row,)))

@@ -2,7 +2,7 @@
 
 `job` reads the folder's name, `logs` one partition's measurements, `windows` chooses among their windows and
 blocks, `extras` reads what runs outside the partitions, `coverage` says what is missing, `rows` makes a profile's
-rows, `plausible` refuses what no GPU can draw, and `reading` is the whole.
+rows, `order` says in which order they run, `plausible` refuses what no GPU can draw, and `reading` is the whole.
 """
 
-__all__ = ["coverage", "extras", "job", "logs", "plausible", "reading", "rows", "windows"]
+__all__ = ["coverage", "extras", "job", "logs", "order", "plausible", "reading", "rows", "windows"]

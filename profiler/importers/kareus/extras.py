@@ -20,7 +20,7 @@ from energyopt.schemas.ops import OpKind
 FOLDER = "nonpartition"
 
 _TIME, _TOTAL, _PER_RANK = "time (s)", "total_energy (j)", "per_rank_energy (j)"
-_WHOLE = 1e-6  # relative: the total was divided by the number of ranks, and both were written in full
+_EQUAL = 1e-6  # relative: the total was divided by the number of ranks, and both were written in full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +60,11 @@ class Mean:
 Means = dict[int, Mean]  # by clock in MHz
 
 
-def read_extras(folder: Path, highest_w: float) -> dict[str, Means]:
+def read_extras(folder: Path, highest_w: float, gpus: int) -> dict[str, Means]:
     """The means of each of `EXTRAS`, by the name of its files; empty where there are none.
 
     highest_w: the highest mean power that a reading can have, W.
+    gpus: that share a stage, which a file's total is the energy of.
 
     Raises:
         FileFormatError: a file that is damaged, or a value that cannot be; names file, line and column.
@@ -73,7 +74,7 @@ def read_extras(folder: Path, highest_w: float) -> dict[str, Means]:
         for extra in EXTRAS:
             file = path / f"{extra.file}_energy.csv"
             if file.exists():
-                found[extra.file][clock] = _mean(file, highest_w)
+                found[extra.file][clock] = _mean(file, highest_w, gpus)
     return found
 
 
@@ -97,19 +98,22 @@ def _clock_folders(folder: Path) -> list[tuple[int, Path]]:
     return found
 
 
-def _mean(path: Path, highest_w: float) -> Mean:
+def _mean(path: Path, highest_w: float, gpus: int) -> Mean:
     records = read_records(path, (_TIME, _TOTAL, _PER_RANK), lambda _: False)
     times = [record[_TIME].positive() for record in records]
-    energies = [_energy_j(record, highest_w) for record in records]
+    energies = [_energy_j(record, highest_w, gpus) for record in records]
     return Mean(time_s=_average(times), energy_j=_average(energies), rows=len(records))
 
 
-def _energy_j(record: dict[str, Cell], highest_w: float) -> float:
+def _energy_j(record: dict[str, Cell], highest_w: float, gpus: int) -> float:
     """The energy of one GPU, once it fits the total and the time."""
     own, total = record[_PER_RANK].positive(), record[_TOTAL].positive()
     ranks = total / own
-    if round(ranks) < 1 or abs(ranks - round(ranks)) > _WHOLE * ranks:
-        record[_PER_RANK].fail(f"no whole part of the total, {total:g} J: that would be {ranks:.6g} ranks")
+    if abs(ranks - gpus) > _EQUAL * gpus:
+        record[_PER_RANK].fail(
+            f"not one GPU's part of the total, {total:g} J: that would be {ranks:.6g} ranks, but the job has "
+            f"{gpus} GPU(s) per stage (tp x cp)"
+        )
     if problem := implausible(record[_TIME].positive(), own, highest_w):
         record[_PER_RANK].fail(problem)
     return own

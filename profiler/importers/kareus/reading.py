@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from energyopt.applier.kareus.boards import sms_of, too_many
 from energyopt.profiler.importers import provenance, units
 from energyopt.profiler.importers.kareus.coverage import (
     PartitionCoverage,
@@ -18,9 +19,10 @@ from energyopt.profiler.importers.kareus.coverage import (
 from energyopt.profiler.importers.kareus.extras import EXTRAS, FOLDER, Means, read_extras, unused_folders
 from energyopt.profiler.importers.kareus.job import Job, job_of
 from energyopt.profiler.importers.kareus.logs import NAME, read_log
+from energyopt.profiler.importers.kareus.order import order_of
 from energyopt.profiler.importers.kareus.rows import less_than_waiting, rows_of
 from energyopt.profiler.importers.kareus.windows import Choice, Chosen, choose, parse_window_ends
-from energyopt.schemas.errors import ProfileError
+from energyopt.schemas.errors import FileFormatError, ProfileError
 from energyopt.schemas.profile import Profile
 from energyopt.schemas.profile_metadata import DeviceKind, ProfileMetadata
 
@@ -47,6 +49,7 @@ def read_kareus(
     block: int | None = None,
     keep_first: bool = False,
     strict: bool = True,
+    sms: int | None = None,
 ) -> KareusImport:
     """Read what the artifact measured of one job; rows are of level `partition`, in seconds and joules per GPU.
 
@@ -62,6 +65,7 @@ def read_kareus(
         block: the block size where a partition was measured with several.
         keep_first: of several measurements of one configuration keep the first instead of refusing.
         strict: refuse missing clocks; otherwise warn.
+        sms: SMs of that GPU, where its name does not say or says it wrongly.
 
     Raises:
         FileFormatError: a damaged file or a value that cannot be; names file, line, key or column.
@@ -74,7 +78,8 @@ def read_kareus(
     names = [one.name for one in job.layout.forward + job.layout.backward]
     choice = Choice(ends=parse_window_ends(window_ends, names), block=block)
     partitions = _partitions(job, names, choice, highest_w, keep_first=keep_first)
-    extras = read_extras(folder, highest_w)
+    _check_sms(partitions, device_name, sms_of(device_name, sms))
+    extras = read_extras(folder, highest_w, job.gpus_per_stage)
     covered = coverage(job, partitions, extras)
     gaps = incomplete(covered)
     if gaps and strict:
@@ -88,6 +93,7 @@ def read_kareus(
         power_limit_w=power_limit_w,
         workload=job.workload,
         measurement=_measurement(partitions),
+        partition_order=order_of(job),
         source=provenance.printable(folder.name),
     )
     warnings = [gaps] if gaps else []
@@ -107,6 +113,14 @@ def _partitions(
         )
     logs = {name: read_log(job.folder / name / NAME, highest_w, keep_first=keep_first) for name in names}
     return {name: choose(name, log, choice) for name, log in logs.items()}
+
+
+def _check_sms(partitions: Mapping[str, Chosen], device_name: str, sms: int | None) -> None:
+    """Refuse communication on more SMs than the GPU has."""
+    for chosen in partitions.values():
+        for one in chosen.log.measured:
+            if problem := too_many(one.config.sms, device_name, sms):
+                raise FileFormatError(f"{chosen.log.path}: line {one.line}: {problem}")
 
 
 def _measurement(partitions: Mapping[str, Chosen]) -> dict[str, str | int | float]:

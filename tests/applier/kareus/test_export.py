@@ -130,7 +130,7 @@ def test_any_plan_of_these_partitions_survives(
 
     folder = tmp_path_factory.getbasetemp()
     base = plan_of(tuple(ops(stage) for stage in ("FFBB", "FBFB")))
-    back = plan_from_kareus(*written(base, folder), device_name="A100").plan
+    back = plan_from_kareus(*written(base, folder), device_name="A100", sms=512).plan
     assert back.stages == base.stages
     assert kareus_texts(back) == kareus_texts(replace(base, predicted=None))
 

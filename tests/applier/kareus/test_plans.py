@@ -178,3 +178,12 @@ def test_huge_files_are_not_parsed(pair: Pair) -> None:
 def test_a_context_degree_that_does_not_fit(pair: Pair) -> None:
     with pytest.raises(RequestError, match="tensor parallel layer, which has context degree 1, not 2"):
         read(pair(CLOCKS, settings()), context_parallel=2)
+
+
+def test_more_sms_than_the_gpu_has(pair: Pair) -> None:
+    found = settings(backward=(*AGAIN, OWN[0], "3-6-109-1024"))
+    with pytest.raises(FileFormatError, match=r"scheds_.*109 SMs, but A100 has 108; .* @ \$\[0\]\[2\]\[4\]"):
+        read(pair(CLOCKS, found))
+    with pytest.raises(FileFormatError, match=r"24 SMs, but A100 has 20; .* @ \$\[0\]\[0\]\[1\]"):
+        read(pair(CLOCKS, settings()), sms=20)
+    assert read(pair(CLOCKS, found), sms=109).plan.stages

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from energyopt.applier.overlap import collectives
@@ -259,6 +260,51 @@ def pairs() -> None:
     found["pairs"] = results
 
 
+def without_dimensions() -> None:
+    found["without dimensions"] = []
+    for exchange in (GATHER, SCATTER):
+        try:
+            with OffSession().overlap("any", exchange, groups, torch.tensor(1.0)):
+                pass
+        except ValueError as error:
+            found["without dimensions"].append(str(error))
+
+
+def whole_numbers() -> None:
+    """Gathered token numbers look up rows of a weight: rank r asks for row r of both."""
+    table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    exchange = Exchange(forward=GATHER.forward, backward=None)
+    ids = torch.tensor([rank])
+    with OffSession().overlap("any", exchange, groups, ids, then=lambda ids: table[ids]) as region:
+        pass
+    result = region.join()
+    (result * torch.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert table.grad is not None
+    found["whole numbers"] = [result.tolist(), table.grad.tolist()]
+
+
+def in_ddp() -> None:
+    """A weight that `then` uses is one of the model's for DDP, whether it looks for unused ones or not."""
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.tensor([2.0]))
+
+        def forward(self, value: torch.Tensor) -> torch.Tensor:
+            with OffSession().overlap("any", REDUCE, groups, value, then=lambda v: v * self.weight) as region:
+                pass
+            return region.join()
+
+    found["ddp"] = []
+    for unused in (False, True):
+        model = DistributedDataParallel(Model(), find_unused_parameters=unused)
+        for _ in range(2):
+            model.zero_grad()
+            (model(torch.ones(1)) * (rank + 1)).sum().backward()
+        found["ddp"].append(model.module.weight.grad.item())
+
+
 def uneven() -> None:
     try:
         with OffSession().overlap("any", SCATTER, groups, torch.ones(3)):
@@ -286,7 +332,7 @@ def agreements() -> None:
         time.sleep(first_s)
         ways = Ways(plan._planned, Reports(rank), mine)
         began = time.monotonic()
-        made = Communicators().make(ways, limit_s)
+        made = Communicators().make(ways, time.monotonic() + limit_s)
         took = time.monotonic() - began
         ways.follow(made)
         ways.iteration(None, 1)
@@ -295,6 +341,11 @@ def agreements() -> None:
 
     found["agree"] = ask("plan")
     found["one is off"] = ask("plan" if rank == 0 else None)
+    other = {"mlp": overlapped("up", 4), "attention": overlapped("rope", 4 + rank)}
+    stages = Planned(other, {}).ways
+    began = time.monotonic()
+    agreed = Communicators().make(stages)
+    found["other counts"] = [agreed, list(stages._reports.said), time.monotonic() - began]
     found["other plans"] = ask(f"plan {rank}")
     found["one comes too late"] = ask("plan", 0.5, 1.5 * rank)
     from energyopt.applier.overlap import communicators
@@ -339,7 +390,9 @@ def cost_us() -> None:
     found["cost_us"] = costs
 
 
-for scenario in (no_gradient, one_fails, by_itself, pairs, uneven, weights_between, agreements, cost_us):
+for scenario in (no_gradient, one_fails, by_itself, pairs, uneven, without_dimensions):
+    scenario()
+for scenario in (weights_between, whole_numbers, in_ddp, agreements, cost_us):
     scenario()
 out.write_text(json.dumps(found))
 dist.destroy_process_group()

@@ -176,6 +176,33 @@ def test_each_exchange_and_its_gradient(ranks: Ranks) -> None:
         assert rank["weights between"] == [2.0 * 3.0] * 2  # the sum of two ones, times the sum of 1 and 2
 
 
+def test_what_is_communicated_need_not_be_differentiable(ranks: Ranks) -> None:
+    """Rows 0 and 1 of the table, and in its gradient the numbers that they were multiplied by."""
+    for rank in ranks:
+        assert rank["whole numbers"] == [[[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]]
+
+
+def test_weights_between_in_ddp(ranks: Ranks) -> None:
+    """The sum of two ones, times 1 or 2, averaged over the ranks."""
+    assert [rank["ddp"] for rank in ranks] == [[3.0, 3.0]] * 2
+
+
+def test_a_tensor_without_dimensions(ranks: Ranks) -> None:
+    for rank in ranks:
+        gather, scatter = rank["without dimensions"]
+        assert gather.startswith("all_gather ") and scatter.startswith("reduce_scatter ")
+        assert "()" in gather and "()" in scatter
+
+
+def test_ranks_of_one_group_with_other_counts(ranks: Ranks) -> None:
+    """As of two pipeline stages: no rank waits in a group that the other one does not make."""
+    for place, rank in enumerate(ranks):
+        agreed, said, took_s = rank["other counts"]
+        assert not agreed
+        assert f"({('4', '4 5')[place]})" in said[0]
+        assert took_s < 20.0  # far from any deadline
+
+
 def test_a_communicator_for_each_count(ranks: Ranks) -> None:
     for rank in ranks:
         assert rank["groups"] == {"distinct": 3, "unknown": True}

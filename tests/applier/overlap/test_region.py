@@ -96,3 +96,48 @@ def test_a_graph_that_nobody_runs_is_let_go() -> None:
     del weight, result
     gc.collect()
     assert gone() is None
+
+
+def weighted() -> tuple[Any, Any, Any]:
+    """A region whose `then` doubles through a weight: y = x w, dy/dx = w = 2, dy/dw = x = 1."""
+    value, weight = torch.ones(2, requires_grad=True), torch.full((2,), 2.0, requires_grad=True)
+    return value, weight, region(value * 1.0, then=lambda value: value * weight).sum()
+
+
+def test_only_what_is_asked_for_gets_a_gradient() -> None:
+    value, weight, loss = weighted()
+    assert torch.autograd.grad(loss, value, retain_graph=True)[0].tolist() == [2.0, 2.0]
+    assert torch.autograd.grad(loss, [weight], retain_graph=True)[0].tolist() == [1.0, 1.0]
+    loss.backward(inputs=[value], retain_graph=True)
+    assert weight.grad is None
+    loss.backward()
+    assert weight.grad.tolist() == [1.0, 1.0]
+    assert value.grad.tolist() == [4.0, 4.0]
+
+
+def test_hooks_of_a_weight_are_called_once() -> None:
+    _, weight, loss = weighted()
+    weight.register_hook(lambda gradient: gradient * 10.0)
+    loss.backward()
+    assert weight.grad.tolist() == [10.0, 10.0]
+
+
+def test_a_computed_tensor_is_to_be_an_input() -> None:
+    computed = torch.ones(2, requires_grad=True) * 3.0
+    with pytest.raises(ValueError, match="give it to overlap"):
+        region(torch.ones(2), then=lambda value: value * computed)
+
+
+def test_a_cast_that_autocast_has_kept() -> None:
+    """Two uses of one weight, the second inside: x w + x w, so w's gradient is 2 x."""
+    value, weight = torch.ones(1, 2), torch.ones(2, 2, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outside = value @ weight
+        inside = region(value, then=lambda value: value @ weight)
+    assert inside.dtype == torch.bfloat16
+    (outside + inside).float().sum().backward()
+    assert weight.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_nothing_that_needs_a_gradient() -> None:
+    assert not region(torch.ones(2), then=lambda value: value * 2.0).requires_grad

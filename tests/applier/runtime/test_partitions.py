@@ -19,13 +19,12 @@ from energyopt.schemas.plan import Plan, write_plan
 
 Make = Callable[..., Any]
 MLP = PartitionConfig(execution=Execution.OVERLAPPED, comm_sms=12, comm_launch="activation")
-OTHER = PartitionConfig(execution=Execution.OVERLAPPED, comm_sms=24, comm_launch="down_proj")
 
 
 def partitioned(plan: Plan, config: PartitionConfig = MLP) -> Plan:
-    """Every forward is cut in two and overlaps its MLP; alternatives would do it otherwise."""
+    """Every forward is cut in two and overlaps its MLP, in the plan and its alternatives."""
 
-    def stages(stages: Any, config: PartitionConfig) -> Any:
+    def stages(stages: Any) -> Any:
         return tuple(
             tuple(
                 replace(op, nanobatches=2, partitions=(("mlp", config),)) if op.op == "forward" else op
@@ -34,8 +33,8 @@ def partitioned(plan: Plan, config: PartitionConfig = MLP) -> Plan:
             for ops in stages
         )
 
-    others = tuple(replace(one, stages=stages(one.stages, OTHER)) for one in plan.alternatives)
-    return replace(plan, stages=stages(plan.stages, config), alternatives=others)
+    others = tuple(replace(one, stages=stages(one.stages)) for one in plan.alternatives)
+    return replace(plan, stages=stages(plan.stages), alternatives=others)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from energyopt.applier.runtime.agreement import Alone, NoAgreementError, agreement
+from energyopt.applier.runtime.complaints import Complaints
 from energyopt.applier.runtime.reports import Reports
 from energyopt.applier.runtime.slowdown import Slowdown
 from energyopt.applier.runtime.tables import stage_table
@@ -41,6 +42,20 @@ def test_an_alternative_with_other_operations_is_left_out(make_plan: MakePlan) -
     assert len(table.clocks_mhz) == 2
     assert table.alternative_for(1.15) == 0
     assert table.clocks_mhz[table.alternative_for(1.2)] == (705,) * 6
+
+
+def test_an_alternative_that_runs_otherwise_is_left_out_and_said(make_plan: MakePlan) -> None:
+    """Its times are those of other parts than those that run."""
+    plan = make_plan()
+    cut = tuple(replace(op, nanobatches=2) for op in plan.alternatives[0].stages[0])
+    odd = replace(plan.alternatives[0], stages=(cut,))
+    table = stage_table(replace(plan, alternatives=(odd, plan.alternatives[1])), 0)
+    assert len(table.clocks_mhz) == 2
+    reports = Reports(0)
+    Complaints(table, 1, reports)
+    assert reports.said[0].startswith("1 of the plan's alternatives")
+    Complaints(stage_table(plan, 0), 1, quiet := Reports(0))
+    assert quiet.said == ()
 
 
 def test_the_safe_clock_is_the_plans_highest_for_the_stage(make_plan: MakePlan) -> None:

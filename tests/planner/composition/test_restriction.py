@@ -66,6 +66,15 @@ def test_operations_that_always_cut_their_microbatch_do_so_without_a_plan(
     assert kept == {rows["extra"], rows["cut"]}
 
 
+def test_numbers_of_sms_count_as_unplanned_only_where_nothing_else_was_measured(
+    rows: dict[str, ProfileRow], profile_of_rows: MakeProfile
+) -> None:
+    at_top, low = (replace(rows[name], comm_sms=8, energy_j=1.0) for name in ("whole", "low"))
+    broken = replace(rows["low"], invalid="the clock was not held")
+    kept = _kept(profile_of_rows(rows["whole"], at_top, low, broken), Only.CLOCKS)
+    assert kept == {rows["whole"], low, broken}
+
+
 def test_an_invalid_row_makes_no_clock_the_highest(
     rows: dict[str, ProfileRow], profile_of_rows: MakeProfile
 ) -> None:

@@ -30,9 +30,11 @@ def test_every_layout_is_drawn_and_the_unbeaten_plans_are_marked(sweep: Sweep) -
     legend = axes.get_legend()
     assert legend is not None
     texts = [text.get_text() for text in legend.get_texts()]
+    assert texts[0].startswith("other layouts (") and "of 44 beyond the axes)" in texts[0]
     assert texts[1:3] == ["tp8 pp2 dp1 mb1x4 1f1b", "tp8 pp3 dp1 mb1x4 1f1b"]
-    assert texts[0].startswith("other layouts (") and "of 48 beyond the axes)" in texts[0]
     assert [note.get_text() for note in axes.texts] == texts[1:3]
+    ringed = next(line for line in axes.lines if line.get_label() == "plans that no other beats")
+    assert np.asarray(ringed.get_xydata()).tolist() == [[10, 100], [11, 95], [12, 90], [13, 60]]
 
 
 def test_the_axes_show_the_unbeaten_plans_and_as_much_again(sweep: Sweep) -> None:

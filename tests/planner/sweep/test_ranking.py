@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from energyopt.planner.sweep.ranking import check_slowdown, deadline_s, ranked, stretches
+from energyopt.planner.sweep.ranking import check_slowdown, contenders, deadline_s, ranked, stretches
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.sweep import Sweep
 
@@ -56,7 +56,18 @@ def test_ranks_at_a_deadline(make_sweep: MakeSweep) -> None:
         (2, 95),
         (1, None),
     ]
-    assert [one.unbeaten for one in found] == [True, True, False]
+    assert [one.front for one in found] == [1, 1, 2]
+
+
+def test_fronts_and_contenders(make_sweep: MakeSweep) -> None:
+    """One layout beats all; without it two share the front; without these the last."""
+    layouts = [[(4, 40)], [(1, 10)], [(2, 30), (5, 20)], [(3, 25)]]
+    sweep = make_sweep(layouts, max_clock_s=(1, 1, 1, 1))
+    assert {one.layout: one.front for one in ranked(sweep)} == {1: 1, 2: 2, 3: 2, 0: 3}
+    assert contenders(sweep, 1) == [1]
+    assert contenders(sweep, 3) == [1, 2, 3]
+    assert contenders(sweep, 9) == [1, 2, 3, 0]
+    assert contenders(make_sweep([A, B]), 1) == [0, 1]
 
 
 def test_a_plan_as_fast_as_the_deadline_keeps_it(make_sweep: MakeSweep) -> None:
@@ -71,7 +82,7 @@ def test_layouts_that_are_all_slower_go_by_their_fastest_plan(make_sweep: MakeSw
     assert all(one.in_time is None for one in ranked(replace(sweep, max_slowdown=0.5)))
 
 
-@pytest.mark.parametrize("slowdown", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("slowdown", [0.0, -1.0, float("nan"), float("inf")])
 def test_factors_that_give_no_deadline(slowdown: float) -> None:
-    with pytest.raises(RequestError, match="--max-slowdown needs a factor above 0"):
+    with pytest.raises(RequestError, match="--max-slowdown needs a finite factor above 0"):
         check_slowdown(slowdown)

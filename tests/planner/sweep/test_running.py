@@ -113,7 +113,7 @@ def test_a_layout_that_fails_takes_no_other_down(profile: Profile) -> None:
 
 
 def test_no_layout_that_can_be_planned(profile: Profile) -> None:
-    with pytest.raises(EnergyoptError, match="no layout could be planned: tp2 pp4 .* no rows of partitions"):
+    with pytest.raises(EnergyoptError, match=r"no layout could be planned: tp2 pp4 .* no rows of partitions"):
         run_sweep(_request(stages=(4,)), {"p": _lacking(profile)}, QUICK)
 
 

@@ -92,7 +92,7 @@ def test_a_tenth_of_the_points_finds_the_front() -> None:
     shares, random, beside = [], [], []
     for seed in range(2):
         bench = Bench([costs], seed)
-        points = [one.point for one in bench.run(Search([space], wait_w, seed), budget, 6)]
+        points = [one.point for one in bench.run(Search([space], wait_w, seed), budget, 8)]
         assert len(set(points)) == len(points) == budget
         shares.append(_share(costs, points, wait_w))
         generator = np.random.default_rng(seed)
@@ -109,7 +109,9 @@ def test_the_same_seed_and_measurements_propose_the_same(begun: Callable[..., tu
     assert begun(0)[0].propose(2, 5) != [] != begun(1)[0].propose(1, 5)
 
 
-def test_proposals_are_new_points_with_the_best_first(begun: Callable[..., tuple[Search, Bench]]) -> None:
+def test_proposals_are_new_points_and_the_best_comes_first(
+    begun: Callable[..., tuple[Search, Bench]],
+) -> None:
     search, bench = begun()
     measured = {one.point for one in bench.seen}
     found = search.propose(1, 6)
