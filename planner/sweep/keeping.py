@@ -6,6 +6,7 @@ another version of the tool leads to has another name, and is planned anew.
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -46,13 +47,16 @@ class Keeper:
         """Write a frontier atomically."""
         write_frontier(self.folder / name, frontier)
 
-    def keep_profile(self, layout: Layout, profile: Profile) -> None:
-        """Write the profile that a layout's plans rest on, which `verify` and `calibrate` ask for, once."""
+    def keep_profile(self, layout: Layout, sha256: str, make: Callable[[], Profile]) -> None:
+        """Write the profile that a layout's plans rest on, which `verify` and `calibrate` ask for, once.
+
+        sha256: its digest; make: gives it, where it is not there yet.
+        """
         chunks = f"x{layout.chunks_per_stage}" if layout.chunks_per_stage > 1 else ""
         stem = re.sub(r"[^\w.-]+", "_", Path(layout.profile).stem)
-        path = self.folder / f"{stem}-pp{layout.stages}{chunks}-{profile.sha256()[:_DIGITS]}.profile.parquet"
+        path = self.folder / f"{stem}-pp{layout.stages}{chunks}-{sha256[:_DIGITS]}.profile.parquet"
         if not path.exists():
-            write_profile(path, profile)
+            write_profile(path, make())
 
 
 def frontier_name(layout: Layout, pipeline: Pipeline, profile_sha256: str, wishes: Wishes) -> str:

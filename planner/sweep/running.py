@@ -10,7 +10,7 @@ from energyopt.planner.job import calibrated_otherwise
 from energyopt.planner.progress import Progress, Warn, ignore, silent
 from energyopt.planner.sweep.keeping import Keeper, frontier_name
 from energyopt.planner.sweep.layouts import expand, names_of, setting
-from energyopt.planner.sweep.task import Outcome, Task, pipeline_of, plan_layout, summary
+from energyopt.planner.sweep.task import Outcome, Task, pipeline_of, plan_layout, profile_of, summary
 from energyopt.planner.sweep.wishes import Wishes
 from energyopt.schemas.errors import EnergyoptError, SolverError
 from energyopt.schemas.profile import Profile
@@ -134,12 +134,11 @@ def _kept(tasks: Sequence[Task], keeper: Keeper) -> dict[int, Outcome]:
 
 
 def _keep(outcome: Outcome, task: Task, keeper: Keeper) -> Outcome:
-    if outcome.frontier is None or outcome.profile is None or not isinstance(outcome.found, PlannedLayout):
+    if outcome.frontier is None or not isinstance(outcome.found, PlannedLayout):
         return outcome
-    keeper.keep_profile(task.layout, outcome.profile)
+    keeper.keep_profile(task.layout, outcome.frontier.profile_sha256, lambda: profile_of(task))
     keeper.keep(_file(task), outcome.frontier)
-    found = replace(outcome.found, frontier=_file(task))
-    return replace(outcome, found=found, frontier=None, profile=None)
+    return replace(outcome, found=replace(outcome.found, frontier=_file(task)), frontier=None)
 
 
 def _file(task: Task) -> str:

@@ -32,13 +32,12 @@ class Task:
 class Outcome:
     """What became of a task.
 
-    defect: it failed in a way that no input should lead to. profile: what its frontier rests on, where it is kept.
+    defect: it failed in a way that no input should lead to.
     """
 
     number: int
     found: PlannedLayout | FailedLayout
     frontier: Frontier | None = None
-    profile: Profile | None = None
     warnings: tuple[str, ...] = ()
     defect: bool = False
 
@@ -95,10 +94,16 @@ def summary(layout: Layout, frontier: Frontier, file: str | None = None) -> Plan
     )
 
 
+def profile_of(task: Task) -> Profile:
+    """The profile that the layout's plans rest on."""
+    layout = task.layout
+    return relaid(task.profile, layout.stages, layout.chunks_per_stage, task.profile_sha256)
+
+
 def _planned(task: Task) -> Outcome:
     layout, wishes = task.layout, task.wishes
     warnings: list[str] = []
-    profile = relaid(task.profile, layout.stages, layout.chunks_per_stage, task.profile_sha256)
+    profile = profile_of(task)
     frontier = plan_frontier(
         profile,
         task.pipeline,
@@ -114,6 +119,5 @@ def _planned(task: Task) -> Outcome:
         number=task.number,
         found=summary(layout, frontier),
         frontier=frontier if task.keep else None,
-        profile=profile if task.keep else None,
         warnings=tuple(warnings),
     )
