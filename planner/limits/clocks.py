@@ -28,8 +28,8 @@ class Variants:
 class ClockTable:
     """One option for every clock of every front; infinite where a front was not measured at a clock.
 
-    Where partitions give a front several options at a clock, this is the fastest; `variants.chosen_places` gives
-    back what it costs where there is time. Bounds are over all of them (`variants`).
+    Where partitions give a front several options at a clock, this is the one that is best at a given price of time;
+    `variants.chosen_places` takes cheaper ones where there is time. Bounds are over all of them (`variants`).
 
     clocks_mhz: [C] rising. first: [S + 1] where each stage's operations begin. place_FC: where the option stands
     among those measured. variants: by front, None where no clock has more than one.
@@ -94,8 +94,11 @@ class ClockTable:
         return plans
 
 
-def clock_table(problem: Problem) -> ClockTable:
-    """Lay the measured options of a problem out by clock."""
+def clock_table(problem: Problem, hurry: bool = False) -> ClockTable:
+    """Lay the measured options of a problem out by clock.
+
+    hurry: where a clock has several, take the fastest and not the best if a second costs all stages' wait power.
+    """
     clocks = sorted({option.sm_clock_mhz for options in problem.measured for option in options})
     column = {clock: index for index, clock in enumerate(clocks)}
     time_FC, effective_FC = np.full((2, len(problem.measured), len(clocks)), np.inf)
@@ -105,7 +108,13 @@ def clock_table(problem: Problem) -> ClockTable:
             option = options[place]
             at = front, column[option.sm_clock_mhz]
             time_s, effective_j = option.time_s, option.energy_j - problem.wait_power_w * option.time_s
-            if (time_s, effective_j) < (time_FC[at], effective_FC[at]):
+            cost_j = effective_j + problem.static_power_w * time_s
+            known_j = effective_FC[at] + problem.static_power_w * time_FC[at]
+            if (
+                (time_s, cost_j) < (time_FC[at], known_j)
+                if hurry
+                else (cost_j, time_s) < (known_j, time_FC[at])
+            ):
                 time_FC[at], effective_FC[at], place_FC[at] = time_s, effective_j, place
     lengths = [len(order) for order in problem.schedule.orders]
     return ClockTable(

@@ -60,7 +60,20 @@ def limit_plans(problem: Problem, solved: Solved, limits: SwitchLimits, progress
     if np.isfinite(referee.cost_j(_task(problem, np.inf, limits), free)).all():
         return None
     check_possible(table, limits)
-    return _LimitedSearch(referee, solved, limits, free).run(progress)
+    found = _LimitedSearch(referee, solved, limits, free).run(progress)
+    if all(one is None for one in table.variants):
+        return found
+    hurried = Referee(clock_table(problem, hurry=True))
+    return _joined(found, _LimitedSearch(hurried, solved, limits, free).run(progress))
+
+
+def _joined(one: Limited, other: Limited) -> Limited:
+    """The plans of both, and the better of both bounds."""
+    return Limited(
+        choices=np.concatenate((one.choices, other.choices), axis=1),
+        makespan_s=np.concatenate((one.makespan_s, other.makespan_s)),
+        bound_j=lambda makespan_s: max(one.bound_j(makespan_s), other.bound_j(makespan_s)),
+    )
 
 
 class _LimitedSearch:

@@ -1,8 +1,9 @@
 """Which of several options a limited plan takes at each of its clocks.
 
-Limited plans are searched with the fastest option at every clock. Where that leaves an operation time, it then
-takes the cheapest option of its clock that fits: between the earliest start that the ones before it allow and the
-latest end that the ones after it need, for the plan's own iteration time.
+Limited plans are searched with one option at every clock: once with the one that is best at a price of time, once
+with the fastest. Where that leaves an operation time, it then takes the cheapest option of its clock that fits:
+between the earliest start that the ones before it allow and the latest end that the ones after it need, for the
+plan's own iteration time.
 
 Legend: n operations as in `Schedule.ops`, P plans (columns) of clock indices.
 """
