@@ -64,6 +64,7 @@ def test_modules_come_from_this_checkout(package: str) -> None:
         "profiler/importers",
         "profiler/importers/kareus",
         "profiler/measurement",
+        "profiler/search",
         "profiler/simulation",
         "profiler/workloads",
         "profiler/workloads/blocks",
