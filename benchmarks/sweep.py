@@ -1,4 +1,8 @@
-"""How long a sweep over 52 layouts of llama-3.3-70b takes on two workers, and what it finds; all simulated."""
+"""How long a sweep over 52 layouts of llama-3.3-70b takes on two workers, and what it finds; all simulated.
+
+Microbatches are large enough that hardly an operation is shorter than a clock change takes: plans that have to heed
+that are searched for much longer, see `switch_limits`.
+"""
 
 import tempfile
 from pathlib import Path
@@ -16,15 +20,15 @@ WORKERS = 2
 MODEL = ("llama-3.3-70b", "--sequence-length", "8192", "--stages", "4")
 SMALL = ("llama-3.2-3b", "--stages", "2", "--clocks", "1200:1980:260", "--windows", "2")
 PROFILES = {
-    "tp4-mb1": ("--tensor-parallel", "4"),
     "tp4-mb2": ("--tensor-parallel", "4", "--microbatch-size", "2"),
-    "tp8-mb1": ("--tensor-parallel", "8"),
+    "tp4-mb4": ("--tensor-parallel", "4", "--microbatch-size", "4"),
     "tp8-mb2": ("--tensor-parallel", "8", "--microbatch-size", "2"),
-    "tp8-mb1-split": ("--tensor-parallel", "8", "--split-backward"),
+    "tp8-mb4": ("--tensor-parallel", "8", "--microbatch-size", "4"),
+    "tp8-mb2-split": ("--tensor-parallel", "8", "--microbatch-size", "2", "--split-backward"),
 }
 JOBS = """
 gpus = 256
-global_batch = 256
+global_batch = 512
 stages = [2, 4, 8, 16]
 chunks = [1, 2]
 schedule = ["1f1b", "interleaved-1f1b", "gpipe", "zb-h1"]

@@ -60,7 +60,9 @@ def test_no_way_alone_beats_the_plans_of_all(
                 if one.iteration_time_s <= point.iteration_time_s * (1 + 1e-9)
             ]
             assert point.energy_j >= point.lower_bound_j * (1 - 1e-9)
-            assert not in_time or min(in_time) <= point.energy_j * slack, "at most what eight points leave out"
+            assert not in_time or min(in_time) <= point.energy_j * slack, (
+                "at most what eight points leave out"
+            )
         fastest_s = _plan(job, _only(job.profile, way), limits).points[0].iteration_time_s
         assert together.points[0].iteration_time_s <= fastest_s * (1 + 1e-9)
 
