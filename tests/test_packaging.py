@@ -46,6 +46,7 @@ def test_modules_come_from_this_checkout(package: str) -> None:
         "planner/plots",
         "planner/limits",
         "planner/realisation",
+        "planner/sweep",
         "planner/telemetry",
         "planner/verification",
         "planner/views",
