@@ -54,12 +54,14 @@ def test_clocks_alone_save_by_waiting_and_clocks(random_job: Callable[..., Any])
     assert {(point.saved_overlap_j, point.saved_sm_share_j) for point in frontier.points} == {(0.0, 0.0)}
 
 
-def _forward_row(clock: int, nanobatches: int, time_s: float, energy_j: float, sms: int | None) -> ProfileRow:
+def _row(
+    op: OpKind, clock: int, nanobatches: int, time_s: float, energy_j: float, sms: int | None
+) -> ProfileRow:
     return ProfileRow(
         level=Level.PARTITION,
         stage=0,
         chunk=0,
-        op=OpKind.FORWARD,
+        op=op,
         partition="attention",
         count=nanobatches,
         execution="sequential" if sms == 0 else "overlapped",
@@ -74,10 +76,14 @@ def _forward_row(clock: int, nanobatches: int, time_s: float, energy_j: float, s
 
 
 def _plan(make_profile: Callable[..., Profile], rows: list[Row], gpus_per_stage: int = 1) -> Frontier:
-    """One stage, one microbatch, 10 W of wait power; the backward takes 1 s and 100 J at 1400 MHz, and no other."""
+    """One stage, one microbatch, 10 W of wait power; the backward takes 1 s and 100 J at 1400 MHz, and no other.
+
+    It costs the same whole and in two nanobatches.
+    """
     backward = make_profile([(0, 0, OpKind.BACKWARD, 1400, 1.0, 100.0)], 10.0, gpus_per_stage)
-    forward = tuple(_forward_row(*row) for row in rows)
-    profile = Profile(metadata=backward.metadata, rows=(*backward.rows, *forward))
+    cut = [_row(OpKind.BACKWARD, 1400, count, 1.0 / count, 100.0 / count, 0) for count in (1, 2)]
+    forward = [_row(OpKind.FORWARD, *row) for row in rows]
+    profile = Profile(metadata=backward.metadata, rows=(*backward.rows, *cut, *forward))
     pipeline, schedule = build_job({"stages": 1, "microbatches": 1, "schedule": "1f1b"}, profile)
     return plan_frontier(profile, pipeline, schedule, points=4)
 
