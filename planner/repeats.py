@@ -110,7 +110,8 @@ def _counted(schedule: Schedule, graph: Graph, period: int) -> _Counted:
     place = {key: index for index, key in enumerate(keys)}
     series = np.array([place[op.key] for op in schedule.ops], dtype=np.int64)
     microbatch = np.array([op.microbatch for op in schedule.ops], dtype=np.int64)
-    ahead = np.array([_ahead(schedule, period).get(key, 0) for key in keys])
+    ahead_of = _ahead(schedule, period)
+    ahead = np.array([ahead_of.get(key, 0) for key in keys])
     ways = [microbatch - ahead[series], microbatch]
     reach = [int(np.abs(way[graph.head] - way[graph.tail]).max(initial=0)) for way in ways]
     return _Counted(series=series, microbatch=ways[int(np.argmin(reach))])

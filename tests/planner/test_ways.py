@@ -32,8 +32,8 @@ def _only(profile: Profile, nanobatches: int) -> Profile:
     return replace(profile, rows=rows)
 
 
-def _plan(job: Any, profile: Profile, limits: SwitchLimits | None = None) -> Frontier:
-    return plan_frontier(profile, job.pipeline, job.schedule, points=8, limits=limits, composition=EXACT)
+def _plan(job: Any, profile: Profile, limits: SwitchLimits | None = None, *, points: int = 8) -> Frontier:
+    return plan_frontier(profile, job.pipeline, job.schedule, points=points, limits=limits, composition=EXACT)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -50,8 +50,7 @@ def test_no_way_alone_beats_the_plans_of_all(
     """At every iteration time, limits on clock changes or not."""
     job = partition_job(seed, stages=3, microbatches=3)
     limits = None if most is None else SwitchLimits(max_switches=most)
-    together = _plan(job, job.profile, limits)
-    slack = 1.03 if most is None else 1.06  # limited plans are found by a heuristic
+    together = _plan(job, job.profile, limits, points=20)
     for way in (1, 2):
         for point in _plan(job, _only(job.profile, way), limits).points:
             in_time = [
@@ -60,9 +59,7 @@ def test_no_way_alone_beats_the_plans_of_all(
                 if one.iteration_time_s <= point.iteration_time_s * (1 + 1e-9)
             ]
             assert point.energy_j >= point.lower_bound_j * (1 - 1e-9)
-            assert not in_time or min(in_time) <= point.energy_j * slack, (
-                "at most what eight points leave out"
-            )
+            assert not in_time or min(in_time) <= point.energy_j * 1.03, "at most what a few points leave out"
         fastest_s = _plan(job, _only(job.profile, way), limits).points[0].iteration_time_s
         assert together.points[0].iteration_time_s <= fastest_s * (1 + 1e-9)
 
