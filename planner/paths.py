@@ -1,15 +1,19 @@
 """Longest paths through the dependency graph."""
 
+from functools import cached_property
+
 import numpy as np
 
 from energyopt.planner.arrays import Floats
 from energyopt.planner.graph import Graph
+from energyopt.planner.levels import Levels, levels_of
 
 
 class Paths:
     """Longest paths of one graph for given durations."""
 
     def __init__(self, graph: Graph) -> None:
+        self._graph = graph
         self.order: list[int] = graph.order.tolist()
         self.predecessors = graph.predecessors
         self.successors = graph.successors
@@ -30,12 +34,16 @@ class Paths:
         """The longest path: the time of an iteration without its fixed part."""
         return float(self.earliest_finish_s(time_s).max())
 
+    @cached_property
+    def levels(self) -> Levels:
+        """What can be looked at together; made at the first use."""
+        return levels_of(self._graph)
+
     def makespans_s(self, time_s: Floats) -> Floats:
         """The longest path for each column of durations [n, W], [W]."""
-        finish_s = np.empty_like(time_s)
-        for op in self.order:
-            start_s = np.zeros(time_s.shape[1])
-            for before, lag_s in self.predecessors[op]:
-                start_s = np.maximum(start_s, finish_s[before] + lag_s)
-            finish_s[op] = start_s + time_s[op]
-        return np.asarray(finish_s.max(axis=0))
+        finish_s = np.empty((len(time_s) + 1, time_s.shape[1]))
+        finish_s[-1] = 0.0
+        for level in self.levels.before:
+            ops = self._graph.order[level.places]
+            np.add(level.latest_s(finish_s), time_s[ops], out=finish_s[level.places])
+        return np.asarray(finish_s[:-1].max(axis=0))

@@ -149,7 +149,7 @@ def _search(
     variation = Variation(problem, rounder.sweeper.order)
     workshop = Workshop(rounder=rounder, variation=variation, judge=Judge(curve, problem.static_power_w))
     progress("rounding to measured options", 0.3)
-    seeds = seed_plans(problem, rounder, budget.periods)
+    seeds = seed_plans(problem, rounder, budget.periods, weave=problem.n_ops > _ALONE)
     windows = grid_windows(problem, curve, baseline_s, budget.subdivisions)
     pool = fill_pool(workshop, windows, seeds, budget.mixtures)
     chosen = choose_plans(pool, workshop.judge, curve, points)

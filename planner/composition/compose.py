@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyopt.planner.composition.minkowski import pareto_indices
-from energyopt.planner.composition.mixed_clocks import Mixing, mixed_options
 from energyopt.planner.composition.rows import Choices, Way
 from energyopt.planner.composition.shares import Shares, plain_place
 from energyopt.planner.composition.sources import Front, Listed, Source, front_of, options_of, points_of
+from energyopt.planner.composition.switching import Mixing
 from energyopt.planner.composition.thinning import thinned_to
 from energyopt.planner.hulls import lower_hull
 from energyopt.schemas.options import Option
@@ -78,6 +78,9 @@ def compose(
         known = sources.setdefault(way.nanobatches, [])
         known += own
         if mixing is not None and known:
+            # loaded here: it brings cvxpy, which takes a second
+            from energyopt.planner.composition.mixed_clocks import mixed_options
+
             mixed = mixed_options(way, mixing, scales, wait_power_w, points_of(known))
             known.append(Listed(listed=mixed, wait_power_w=wait_power_w))
     reduced = {count: _reduced(own, most) for count, own in sources.items() if own}

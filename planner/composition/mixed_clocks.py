@@ -7,7 +7,7 @@ clock changes, so that changes between operations mean what they always mean.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,25 +18,13 @@ from energyopt.planner.composition.minkowski import pareto_indices
 from energyopt.planner.composition.mixed_search import DEADLINES, find_choices
 from energyopt.planner.composition.rows import Way
 from energyopt.planner.composition.shares import Shares, against_reference_j, plain_place
-from energyopt.planner.composition.switching import SwitchCost
+from energyopt.planner.composition.switching import Mixing, SwitchCost
 from energyopt.planner.formulations.cvxpy_mixed import MixedChoice, MixedProblem
 from energyopt.schemas.options import Option
 from energyopt.schemas.partitions import named
 
 Scales = Mapping[int, tuple[float, float]]
 """By clock, what times and energies of partitions are multiplied by."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mixing:
-    """That an operation's partitions may run at different clocks.
-
-    order: its partitions in execution order; None where nobody said. what: the operation in words.
-    """
-
-    cost: SwitchCost
-    order: Sequence[str] | None
-    what: str
 
 
 def mixed_options(

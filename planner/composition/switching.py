@@ -1,6 +1,7 @@
 """What it costs to change the clock between two partitions, and what does not go together with it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from energyopt.schemas.errors import RequestError
@@ -13,6 +14,18 @@ class SwitchCost:
 
     time_s: float
     energy_j: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mixing:
+    """That an operation's partitions may run at different clocks.
+
+    order: its partitions in execution order; None where nobody said. what: the operation in words.
+    """
+
+    cost: SwitchCost
+    order: Sequence[str] | None
+    what: str
 
 
 def switch_cost(metadata: ProfileMetadata, time_s: float | None, energy_j: float | None) -> SwitchCost:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from energyopt.planner.composition.compose import Composed, compose, tells_scale
-from energyopt.planner.composition.mixed_clocks import Mixing
 from energyopt.planner.composition.rows import Ways, sort_rows
 from energyopt.planner.composition.shares import Shares
-from energyopt.planner.composition.switching import SwitchCost
+from energyopt.planner.composition.switching import Mixing, SwitchCost
 from energyopt.planner.composition.ways import by_ways, in_ways
 from energyopt.planner.options import OptionTable, measured_options, serving
 from energyopt.schemas.errors import ProfileError

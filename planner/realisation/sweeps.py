@@ -8,18 +8,21 @@ Which option is best depends on what time is worth: the least effective energy +
 options that fit, with the operation's price from a relaxed solution. Factor 0 takes all the time there is; 1
 takes a slower option only if it pays at the price; a large factor hurries. `PriceTables` holds the answer for every
 operation, price and factor, so that a sweep is a table look-up per operation, done for a whole population of plans
-at once.
+and all operations of a level (`planner.levels`) at once.
 
 Legend: n operations in topological order (not that of `Schedule.ops`), W plans in a population (the columns), K
 options of the longest front, A anchors (relaxed solutions that give prices), R price factors.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
+from energyopt.planner.levels import Level
 from energyopt.planner.problem import Problem
+from energyopt.planner.realisation.fitting import Fitting
 
 FACTORS = np.array([0.0, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.2, 1.6, 3.0, 1e6])  # the last ones only disturb
 GENTLE = 7  # the factors before this index are for rounding
@@ -31,16 +34,12 @@ class Sweeper:
 
     def __init__(self, problem: Problem) -> None:
         self.order: Ints = problem.graph.order.astype(np.int64)
-        place = np.empty_like(self.order)
-        place[self.order] = np.arange(len(self.order))
-        self._paths = paths = problem.paths
-        self._before = [[(int(place[i]), lag) for i, lag in paths.predecessors[op]] for op in self.order]
-        self._after = [[(int(place[i]), lag) for i, lag in paths.successors[op]] for op in self.order]
+        self._paths, self._levels = problem.paths, problem.paths.levels
         self.front_of = problem.front_of[self.order]
-        self._times = [problem.fronts[front].time_s for front in self.front_of]
         self.width = max(len(front.time_s) for front in problem.fronts)
         self._time_FK = _padded([front.time_s for front in problem.fronts], self.width)
         self._effective_FK = _padded([front.effective_j for front in problem.fronts], self.width)
+        self._fitting = Fitting(self._time_FK, self.front_of)
         steps_s = np.concatenate([np.diff(front.time_s) for front in problem.fronts])
         self.step_s = float(np.median(steps_s)) if len(steps_s) else 0.0
         self._tolerance_s = _ROUNDING * problem.paths.makespan_s(problem.fastest_s)
@@ -62,67 +61,72 @@ class Sweeper:
         rows: table rows from `PriceTables.rows`, [W] or [n, W]. An operation for which nothing fits takes its
         fastest option and runs late.
         """
-        n, width = latest_finish_s.shape
-        choices, begin_s, finish_s = np.empty((n, width), dtype=np.int16), *np.empty((2, n, width))
+        choices, finish_s = _empty(latest_finish_s)
+        finish_s[-1] = 0.0
+        start_s = np.empty_like(latest_finish_s)
         limit_s = latest_finish_s + self._tolerance_s
-        origin = np.zeros(width)
-        row_of = np.broadcast_to(rows, (n, width))
-        for op, (times_s, best) in enumerate(zip(self._times, tables.best, strict=True)):
-            begin_s[op] = start_s = _latest(finish_s, self._before[op], origin)
-            fitting = times_s.searchsorted(limit_s[op] - start_s, side="right")
-            fitting += row_of[op]
-            chosen = best.take(fitting)
-            choices[op] = chosen
-            np.add(start_s, times_s.take(chosen), out=finish_s[op])
-        return choices, begin_s, finish_s
+        choose = self._chooser(tables, rows)
+        for level in self._levels.before:
+            ops = level.places
+            begin_s = level.latest_s(finish_s)
+            choices[ops], time_s = choose(limit_s[ops] - begin_s, ops)
+            start_s[ops] = begin_s
+            np.add(begin_s, time_s, out=finish_s[ops])
+        return choices, start_s, finish_s[:-1]
 
     def backward(
         self, earliest_start_s: Floats, deadline_s: Floats, tables: "PriceTables", rows: Ints
     ) -> tuple[Choices, Floats, Floats]:
         """Choose from the last operation back; return choices, start and finish times, all [n, W]."""
-        n, width = earliest_start_s.shape
-        choices, start_s, finish_s = np.empty((n, width), dtype=np.int16), *np.empty((2, n, width))
+        choices, start_s = _empty(earliest_start_s)
+        start_s[-1] = deadline_s
+        finish_s = np.empty_like(earliest_start_s)
         limit_s = earliest_start_s - self._tolerance_s
-        row_of = np.broadcast_to(rows, (n, width))
-        for op in range(n - 1, -1, -1):
-            times_s = self._times[op]
-            finish_s[op] = end_s = _earliest(start_s, self._after[op], deadline_s)
-            fitting = times_s.searchsorted(end_s - limit_s[op], side="right")
-            fitting += row_of[op]
-            chosen = tables.best[op].take(fitting)
-            choices[op] = chosen
-            np.subtract(end_s, times_s.take(chosen), out=start_s[op])
-        return choices, start_s, finish_s
+        choose = self._chooser(tables, rows)
+        for level in reversed(self._levels.after):
+            ops = level.places
+            end_s = level.earliest_s(start_s)
+            choices[ops], time_s = choose(end_s - limit_s[ops], ops)
+            finish_s[ops] = end_s
+            np.subtract(end_s, time_s, out=start_s[ops])
+        return choices, start_s[:-1], finish_s
+
+    def _chooser(
+        self, tables: "PriceTables", rows: Ints
+    ) -> Callable[[Floats, slice], tuple[Choices, Floats]]:
+        """What chooses the best options for room [L, W] of neighbouring operations, with the times they take."""
+        best, of_table = tables.best.ravel(), (tables.table_of * tables.best.shape[1])[:, None]
+        shift = of_table - (self.front_of * self._fitting.width)[:, None]
+        first = (self.front_of * self.width)[:, None]
+        times_s, places = self._time_FK.ravel(), self._fitting.places
+        per_op, per_plan = (rows + shift, None) if rows.ndim > 1 else (shift, rows)
+
+        def choose(room_s: Floats, ops: slice) -> tuple[Choices, Floats]:
+            found = places(room_s, ops)
+            found += per_op[ops]
+            if per_plan is not None:
+                found += per_plan
+            chosen = best.take(found)
+            return chosen, times_s.take(chosen + first[ops])
+
+        return choose
 
     def latest_finish_s(self, time_s: Floats, deadline_s: Floats) -> Floats:
         """When each operation must end for given durations [n, W] and deadlines [W]."""
-        start_s, finish_s = np.empty_like(time_s), np.empty_like(time_s)
-        for op in range(len(time_s) - 1, -1, -1):
-            finish_s[op] = _earliest(start_s, self._after[op], deadline_s)
-            np.subtract(finish_s[op], time_s[op], out=start_s[op])
+        start_s = np.empty((len(time_s) + 1, time_s.shape[1]))
+        start_s[-1] = deadline_s
+        finish_s = np.empty_like(time_s)
+        for level in reversed(self._levels.after):
+            ops = level.places
+            finish_s[ops] = end_s = level.earliest_s(start_s)
+            np.subtract(end_s, time_s[ops], out=start_s[ops])
         return finish_s
 
     def longest_paths(self, time_s: Floats, spare_s: Floats) -> tuple[Floats, Floats]:
         """The longest path through each operation and the sum of `spare_s` along it, for durations [n, W]."""
-        ahead_s, ahead_spare_s = self._one_way(range(len(time_s)), self._before, time_s, spare_s)
-        behind_s, behind_spare_s = self._one_way(range(len(time_s) - 1, -1, -1), self._after, time_s, spare_s)
+        ahead_s, ahead_spare_s = _one_way(self._levels.before, time_s, spare_s)
+        behind_s, behind_spare_s = _one_way(self._levels.after[::-1], time_s, spare_s)
         return ahead_s + behind_s - time_s, ahead_spare_s + behind_spare_s - spare_s
-
-    def _one_way(
-        self, order: range, near: list[list[tuple[int, float]]], time_s: Floats, spare_s: Floats
-    ) -> tuple[Floats, Floats]:
-        """The longest path from one end up to and with each operation, and what it can spare, [n, W]."""
-        reach_s, total_s = np.empty_like(time_s), np.empty_like(time_s)
-        for op in order:
-            longest_s, along_s = np.zeros(time_s.shape[1]), np.zeros(time_s.shape[1])
-            for other, lag_s in near[op]:
-                candidate_s = reach_s[other] + lag_s
-                longer = candidate_s > longest_s
-                longest_s = np.where(longer, candidate_s, longest_s)
-                along_s = np.where(longer, total_s[other], along_s)
-            np.add(longest_s, time_s[op], out=reach_s[op])
-            np.add(along_s, spare_s[op], out=total_s[op])
-        return reach_s, total_s
 
     def makespan_s(self, time_s: Floats) -> Floats:
         """The longest path for given durations [n, W], [W]."""
@@ -131,11 +135,38 @@ class Sweeper:
         return self._paths.makespans_s(by_op_s)
 
 
+def _empty(times_s: Floats) -> tuple[Choices, Floats]:
+    """Arrays for choices [n, W], and for times with one more row: for operations that wait for none."""
+    n, width = times_s.shape
+    return np.empty((n, width), dtype=np.int16), np.empty((n + 1, width))
+
+
+def _one_way(levels: Sequence[Level], time_s: Floats, spare_s: Floats) -> tuple[Floats, Floats]:
+    """The longest path from one end up to and with each operation, and what it can spare, [n, W].
+
+    Of equally long paths that of the first dependency counts.
+    """
+    reach_s, total_s = (np.empty((len(one) + 1, one.shape[1])) for one in (time_s, spare_s))
+    reach_s[-1], total_s[-1] = 0.0, 0.0
+    for level in levels:
+        ops = level.places
+        longest_s, along_s = level.others(0, reach_s), total_s.take(level.near[0], axis=0)
+        for row in range(1, len(level.near)):
+            candidate_s = level.others(row, reach_s)
+            longer = candidate_s > longest_s
+            np.copyto(longest_s, candidate_s, where=longer)
+            np.copyto(along_s, total_s.take(level.near[row], axis=0), where=longer)
+        np.add(longest_s, time_s[ops], out=reach_s[ops])
+        np.add(along_s, spare_s[ops], out=total_s[ops])
+    return reach_s[:-1], total_s[:-1]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PriceTables:
     """For each operation, anchor and factor: the best option among the fastest k ones, for k = 0..K."""
 
-    best: list[Choices]  # per operation a flat [A * R * (K + 1)]
+    best: Choices  # [tables, A * R * (K + 1)]
+    table_of: Ints  # [n]
     options: int  # K
 
     def rows(self, anchor: Ints, factor: Ints) -> Ints:
@@ -163,28 +194,9 @@ def price_tables(
         is_best = cost_j <= np.minimum.accumulate(cost_j, axis=-1) + tie_j
         ranks = np.where(is_best, np.arange(count, dtype=np.int16), np.int16(0))
         best[own, :, :, 1 : count + 1] = np.maximum.accumulate(ranks, axis=-1)
-    tables = list(best.reshape(len(groups), -1))
     return PriceTables(
-        best=[tables[one] for one in np.searchsorted(groups, group_of).tolist()], options=options
+        best=best.reshape(len(groups), -1), table_of=np.searchsorted(groups, group_of), options=options
     )
-
-
-def _latest(finish_s: Floats, before: list[tuple[int, float]], origin: Floats) -> Floats:
-    """The start that the operations before allow."""
-    start_s = origin
-    for position, (op, lag_s) in enumerate(before):
-        ready_s = finish_s[op] + lag_s if lag_s else finish_s[op]
-        start_s = ready_s if position == 0 else np.maximum(start_s, ready_s)
-    return start_s
-
-
-def _earliest(start_s: Floats, after: list[tuple[int, float]], deadline_s: Floats) -> Floats:
-    """The end that the operations after allow."""
-    end_s = deadline_s
-    for position, (op, lag_s) in enumerate(after):
-        needed_s = start_s[op] - lag_s if lag_s else start_s[op]
-        end_s = needed_s if position == 0 else np.minimum(end_s, needed_s)
-    return end_s
 
 
 def _padded(rows: list[Floats], width: int) -> Floats:
