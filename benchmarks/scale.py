@@ -1,25 +1,19 @@
-"""Frontiers of 20 points from 192 to 262,144 operations: time, memory and gaps, beside plain HiGHS and lowtime.
+"""Frontiers of 20 points from 192 to 262,144 operations: time, memory and gaps of `energyopt plan`.
 
-The pipelines are made of the real stage profiles, a middle stage repeated. `energyopt plan` and lowtime are whole
-processes; "plain HiGHS" solves the relaxed problem of the whole pipeline, operation by operation, at the same 20
-iteration times, and finds no plans. Memory is the process's largest resident set. What does not end within
-`--time-limit-s` (ten minutes if not given) is stopped, and larger ones are not tried.
+The pipelines are made of the real stage profiles, a middle stage repeated. Wall times are of whole processes,
+start-up included, memory is the largest resident set. The measurements are kept and drawn (`growth`).
 """
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from benchmarks.bounds import problem_of
 from benchmarks.commands import plan_command
-from benchmarks.lowtime_venv import lowtime_python
-from benchmarks.registry import SHORT, Benchmark, Settings, UnavailableError
+from benchmarks.growth import OURS, Measurement, Measurements, measured
+from benchmarks.registry import SHORT, Benchmark, Settings
 from benchmarks.workloads import Workload, workloads
 from energyopt.planner.tables import Table
 from energyopt.planner.wording import MISSING
@@ -27,7 +21,6 @@ from energyopt.schemas.frontier import read_frontier
 from energyopt.schemas.profile import Profile, write_profile
 
 POINTS = 20
-LIMIT_S = 600.0
 SIZES = ((8, 12), (8, 96), (16, 256), (16, 1024), (64, 2048))  # stages, microbatches
 ASKED_S = {1536: 3.0, 8192: 20.0, 32768: 120.0, 262144: 900.0}
 ASKED_GAP = {262144: 0.005}
@@ -41,66 +34,72 @@ COLUMNS = (
     "GiB",
     "gap max / median %",
     "asked %",
-    "plain HiGHS: wall s, GiB",
-    "lowtime: wall s, GiB",
     "verdict",
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """Wall time and largest resident set of a process."""
-
-    wall_s: float
-    gib: float
-
-    def __str__(self) -> str:
-        return f"{self.wall_s:.1f}, {self.gib:.2f}"
-
-
 def run(settings: Settings) -> Table:
-    sizes = ((2, 3),) if settings.smoke else SIZES
-    rows = []
-    for workload in workloads(settings):
-        alive = {"highs", "lowtime"}
-        rows += [_row(settings, workload, size, alive) for size in sizes]
+    with kept(settings) as measurements:
+        rows = [
+            _row(settings, workload, size, measurements)
+            for workload in workloads(settings)
+            for size in sizes(settings)
+        ]
     title = f"{POINTS} points, 1F1B, middle stages repeated; whole processes, start-up included"
     return Table(title=title, columns=COLUMNS, rows=tuple(rows))
 
 
-def _row(settings: Settings, workload: Workload, size: tuple[int, int], alive: set[str]) -> tuple[str, ...]:
+def sizes(settings: Settings) -> list[tuple[int, int]]:
+    """Stages and microbatches; those with the microbatches that the command line names."""
+    if settings.smoke:
+        return [(2, 3)]
+    return [size for size in SIZES if settings.microbatches is None or size[1] in settings.microbatches]
+
+
+@contextmanager
+def kept(settings: Settings) -> Iterator[Measurements]:
+    """The measurements beside the benchmarks; those of smoke runs are thrown away."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Measurements(Path(name) if settings.smoke else settings.root / "benchmarks")
+
+
+def _row(
+    settings: Settings, workload: Workload, size: tuple[int, int], measurements: Measurements
+) -> tuple[str, ...]:
     stages, microbatches = size
     ops = 2 * stages * microbatches
-    job = replace(workload, profile=repeated(workload, stages), stages=stages)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        profile, frontier = folder / "profile.parquet", folder / "frontier.parquet"
-        write_profile(profile, job.profile)
+        profile, frontier = Path(name) / "profile.parquet", Path(name) / "frontier.parquet"
+        write_profile(profile, repeated(workload, stages).profile)
         runs = settings.runs or (3 if ops <= 10_000 and not settings.smoke else 1)
-        spent = [_spent(plan_command(profile, frontier, stages, microbatches, POINTS)) for _ in range(runs)]
-        gaps = [point.gap for point in read_frontier(frontier).points]
-        others = {
-            one: _other(settings, one, job, microbatches, profile, folder, alive)
-            for one in ("highs", "lowtime")
-        }
-    wall_s, gib = median(one.wall_s for one in spent), max(one.gib for one in spent)
+        command = plan_command(profile, frontier, stages, microbatches, POINTS)
+        walls_s, gibs, _ = zip(*[measured(command) for _ in range(runs)], strict=True)
+        gaps = tuple(point.gap for point in read_frontier(frontier).points)
+    one = Measurement(
+        planner=OURS, profile=workload.name, ops=ops, wall_s=median(walls_s), gib=max(gibs), gaps=gaps
+    )
+    measurements.add(one)
     asked_s, asked_gap = ASKED_S.get(ops), ASKED_GAP.get(ops, GAP)
-    kept = (asked_s is None or wall_s <= asked_s) and max(gaps) <= asked_gap and gib <= ASKED_GIB
+    in_time = asked_s is None or one.wall_s <= asked_s
+    ok = in_time and max(gaps) <= asked_gap and one.gib <= ASKED_GIB
     return (
         workload.name,
         str(ops),
-        f"{wall_s:.1f}",
+        f"{one.wall_s:.1f}",
         MISSING if asked_s is None else f"{asked_s:g}",
-        f"{gib:.2f}",
+        f"{one.gib:.2f}",
         f"{100 * max(gaps):.3f} / {100 * median(gaps):.3f}",
         f"{100 * asked_gap:g}",
-        *others.values(),
-        "ok" if kept else SHORT,
+        "ok" if ok else SHORT,
     )
 
 
-def repeated(workload: Workload, stages: int) -> Profile:
-    """The profile for so many stages: the first and the last as they are, a middle one for all between."""
+def repeated(workload: Workload, stages: int) -> Workload:
+    """The workload for so many stages: the first and the last as they are, a middle one for all between."""
+    return replace(workload, profile=_repeated(workload, stages), stages=stages)
+
+
+def _repeated(workload: Workload, stages: int) -> Profile:
     last = workload.stages - 1
     if stages == workload.stages:
         return workload.profile
@@ -112,68 +111,6 @@ def repeated(workload: Workload, stages: int) -> Profile:
         if row.stage == source[stage]
     )
     return replace(workload.profile, rows=rows)
-
-
-def _other(
-    settings: Settings,
-    name: str,
-    job: Workload,
-    microbatches: int,
-    profile: Path,
-    folder: Path,
-    alive: set[str],
-) -> str:
-    """Another planner's cost; once it was too slow it is not tried again."""
-    if name not in alive or settings.smoke:
-        return MISSING
-    try:
-        command = (
-            [sys.executable, "-m", "benchmarks.plain_highs", str(profile), str(job.stages), str(microbatches)]
-            if name == "highs"
-            else _lowtime_command(settings, job, microbatches, folder)
-        )
-        return str(_spent(command, settings.time_limit_s or LIMIT_S, settings.root))
-    except subprocess.TimeoutExpired:
-        alive.discard(name)
-        return f"more than {settings.time_limit_s or LIMIT_S:g}"
-    except UnavailableError as reason:
-        alive.discard(name)
-        return str(reason)
-
-
-def _lowtime_command(settings: Settings, job: Workload, microbatches: int, folder: Path) -> list[str]:
-    from benchmarks.against_lowtime import question_of
-
-    question, answer = folder / "job.json", folder / "result.json"
-    problem = problem_of(job, microbatches)
-    question.write_text(json.dumps(question_of(problem, job.wait_power_w, "effective")))
-    driver = settings.root / "benchmarks" / "lowtime_driver.py"
-    return [lowtime_python(settings.root), str(driver), str(question), str(answer)]
-
-
-def _spent(command: list[str], limit_s: float | None = None, folder: Path | None = None) -> Spent:
-    """Run a process to its end; wait4 tells its own largest resident set.
-
-    Raises:
-        UnavailableError: it failed.
-        TimeoutExpired: it took longer than the limit, and was stopped.
-    """
-    began_s = time.perf_counter()
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        took_s = time.perf_counter() - began_s
-        if pid:
-            break
-        if limit_s is not None and took_s > limit_s:
-            process.kill()
-            os.wait4(process.pid, 0)
-            raise subprocess.TimeoutExpired(command, limit_s)
-        time.sleep(0.02)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise UnavailableError(f"{Path(command[0]).name} exited with {process.returncode}")
-    return Spent(wall_s=took_s, gib=usage.ru_maxrss / 2**20)
 
 
 BENCHMARK = Benchmark(

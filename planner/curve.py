@@ -74,6 +74,12 @@ class Curve:
         best = max(self.points, key=lambda point: point.line.at(makespan_s))
         return best.slope_w
 
+    def solve_unknown(self, deadlines_s: Iterable[float], error: float) -> None:
+        """Solve those deadlines at which the bound may be too low by more than a relative error."""
+        deadlines = np.array(sorted(deadlines_s))
+        known_j = np.array([self.bound_j(deadline_s) for deadline_s in deadlines.tolist()])
+        self.solve(deadlines[self.upper_j(deadlines) > known_j * (1 + error)].tolist())
+
     def upper_j(self, makespan_s: Floats) -> Floats:
         """The chords of the curve, at or above the true one, for makespans between the first and the last."""
         deadlines = [point.deadline_s for point in self.points]

@@ -89,7 +89,7 @@ def _padded(n: int, here: Ints, there: Ints, lag_s: Floats) -> tuple[Ints, Ints,
 
 
 def _cut(cuts: Sequence[slice], count: Ints, near: Ints, lag_s: Floats) -> tuple[Level, ...]:
-    has_lags = lag_s.any(axis=0)
+    has_lag = (lag_s != 0).any(axis=0)
     found = []
     for places in cuts:
         most = max(int(count[places].max()), 1)
@@ -97,7 +97,7 @@ def _cut(cuts: Sequence[slice], count: Ints, near: Ints, lag_s: Floats) -> tuple
             Level(
                 places=places,
                 near=near[:most, places],
-                lag_s=lag_s[:most, places, None] if has_lags[places].any() else None,
+                lag_s=lag_s[:most, places, None] if has_lag[places].any() else None,
             )
         )
     return tuple(found)

@@ -26,6 +26,7 @@ _ALONE = 1000  # operations up to which the relaxed problem is solved as it stan
 _CLASSES = 1200  # classes of operations that are still solved quickly
 _LONG = 100_000  # operations from which on every deadline and every plan counts
 _FEW_ANCHORS = 8
+_KNOWN = 5e-5  # relative error of a long pipeline's bound that is not worth another solution
 
 
 class Effort(StrEnum):
@@ -79,9 +80,11 @@ def _large_budget(effort: Effort, n_ops: int) -> Budget:
         return Budget(subdivisions=3, rounds=0, periods=8, mixtures=2, members=1, children=1, active=1)
     if effort is Effort.THOROUGH:
         return Budget(subdivisions=5, rounds=50)
-    rounds = 0 if effort is Effort.QUICK else 10
+    quick = effort is Effort.QUICK
     if n_ops <= 3 * _ALONE:
-        return Budget(subdivisions=3, rounds=rounds, mixtures=6, members=8, children=24)
+        rounds = 0 if quick else 4
+        return Budget(subdivisions=3, rounds=rounds, periods=48, mixtures=6, members=8, children=24)
+    rounds = 0 if quick else 10
     return Budget(subdivisions=2, rounds=rounds, periods=48, mixtures=4, members=8, children=16)
 
 
@@ -107,7 +110,7 @@ def solve_frontier(
     choices[problem.graph.order] = plans
     makespan_s = problem.paths.makespans_s(_times_s(problem, choices))
     if not is_long:
-        curve.solve(makespan_s.tolist())
+        curve.solve_unknown(makespan_s.tolist(), 0.0 if repeats is None else _KNOWN)
     return Solved(curve=curve, choices=choices, makespan_s=makespan_s)
 
 

@@ -23,9 +23,11 @@ class Fitting:
         first_s, last_s = time_FK[:, 0], np.where(np.isfinite(time_FK), time_FK, -np.inf).max(axis=1)
         cells = _cells_of(time_FK, last_s - first_s)
         fronts, present = np.arange(len(time_FK)), np.isfinite(time_FK)
-        low = fronts * (cells + 2.0)
+        low: Floats = fronts.astype(np.float64) * (cells + 2)
         per_s = _ratio(np.full(len(first_s), float(cells)), last_s - first_s)
-        scale = [one[:, None] for one in (per_s, low + 1 - first_s * per_s, low, low + cells + 1)]
+        scale: list[Floats] = [
+            one[:, None] for one in (per_s, low + 1 - first_s * per_s, low, low + cells + 1)
+        ]
         cell = _cells(np.minimum(time_FK, last_s[:, None]), *scale)
         count = np.bincount(cell[present], minlength=len(fronts) * (cells + 2)).reshape(len(fronts), -1)
         self._most_in_cell = int(count.max())

@@ -35,7 +35,7 @@ class Sweeper:
     def __init__(self, problem: Problem) -> None:
         self.order: Ints = problem.graph.order.astype(np.int64)
         self._paths, self._levels = problem.paths, problem.paths.levels
-        self.front_of = problem.front_of[self.order]
+        self.front_of: Ints = problem.front_of[self.order].astype(np.int64)
         self.width = max(len(front.time_s) for front in problem.fronts)
         self._time_FK = _padded([front.time_s for front in problem.fronts], self.width)
         self._effective_FK = _padded([front.effective_j for front in problem.fronts], self.width)

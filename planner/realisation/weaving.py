@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices, Floats, Ints
+from energyopt.planner.arrays import Choices, Flags, Floats, Ints
 from energyopt.planner.hulls import lower_hull
 from energyopt.planner.problem import Problem
 from energyopt.planner.realisation.stage_fronts import StageFront
@@ -58,19 +58,17 @@ def _around(stage: StageFront, periods_s: Floats) -> _Pair:
     """The neighbours of each period on the lower hull of a stage's combinations."""
     corners = lower_hull(stage.time_s.tolist(), stage.effective_j.tolist())
     time_s = stage.time_s[corners]
-    right = (
-        np.searchsorted(time_s, periods_s, side="right").clip(1, len(time_s) - 1) if len(time_s) > 1 else 0
-    )
-    left = np.maximum(np.asarray(right) - 1, 0) + np.zeros(len(periods_s), dtype=np.int64)
-    right = np.asarray(right) + np.zeros_like(left)
-    width_s = time_s[right] - time_s[left]
-    share = np.where(width_s > 0, (periods_s - time_s[left]) / np.where(width_s > 0, width_s, 1.0), 0.0)
-    return _Pair(faster=corners[left], slower=corners[right], share=share.clip(0.0, 1.0))
+    last = len(corners) - 1
+    left = (np.searchsorted(time_s, periods_s, side="right") - 1).clip(0, max(last - 1, 0))
+    right = np.minimum(left + 1, last)
+    width_s = np.where(right > left, time_s[right] - time_s[left], 1.0)
+    share = ((periods_s - time_s[left]) / width_s).clip(0.0, 1.0)
+    return _Pair(faster=corners[left], slower=corners[right], share=share)
 
 
-def _given_out(wave: Ints, share: Floats) -> Floats:
+def _given_out(wave: Ints, share: Floats) -> Flags:
     """Which of the waves get the slower combination: a share of them, as evenly as can be."""
-    return np.floor((wave[:, None] + 1) * share) > np.floor(wave[:, None] * share)
+    return np.asarray(np.floor((wave[:, None] + 1) * share) > np.floor(wave[:, None] * share))
 
 
 def _waves(problem: Problem) -> Ints:
