@@ -21,6 +21,7 @@ __all__ = [
     "graph",
     "hulls",
     "job",
+    "levels",
     "limits",
     "options",
     "paths",

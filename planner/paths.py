@@ -39,11 +39,17 @@ class Paths:
         """What can be looked at together; made at the first use."""
         return levels_of(self._graph)
 
-    def makespans_s(self, time_s: Floats) -> Floats:
-        """The longest path for each column of durations [n, W], [W]."""
-        finish_s = np.empty((len(time_s) + 1, time_s.shape[1]))
+    def finishes_s(self, time_s: Floats) -> Floats:
+        """When each operation ends if none waits longer than it must, for columns of durations; [n, W] each."""
+        order, finish_s = self._graph.order, np.empty((len(time_s) + 1, time_s.shape[1]))
         finish_s[-1] = 0.0
         for level in self.levels.before:
-            ops = self._graph.order[level.places]
-            np.add(level.latest_s(finish_s), time_s[ops], out=finish_s[level.places])
-        return np.asarray(finish_s[:-1].max(axis=0))
+            ops = level.places
+            np.add(level.latest_s(finish_s), time_s[order[ops]], out=finish_s[ops])
+        found = np.empty_like(time_s)
+        found[order] = finish_s[:-1]
+        return found
+
+    def makespans_s(self, time_s: Floats) -> Floats:
+        """The longest path for each column of durations [n, W], [W]."""
+        return np.asarray(self.finishes_s(time_s).max(axis=0))

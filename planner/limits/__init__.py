@@ -1,8 +1,8 @@
 """Plans that change clocks seldom: at most so many changes an iteration, and none that could not land.
 
 `rules` says what is asked for, `viterbi` and `bounds` what it costs at least, `groups` which operations share a
-clock in the relaxed problem (`formulations.shared`), `starts` and `search` find plans, `levels` and `dwell` check
-them by the thousand. `frontier` limits a whole frontier and `tradeoff` shows what limits cost.
+clock in the relaxed problem (`formulations.shared`), `starts` and `search` find plans, `dwell` checks them by
+the thousand. `frontier` limits a whole frontier and `tradeoff` shows what limits cost.
 """
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "dwell",
     "frontier",
     "groups",
-    "levels",
     "moves",
     "plans",
     "prices",

@@ -13,7 +13,6 @@ import numpy as np
 from energyopt.planner.arrays import Choices, Floats
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.limits.dwell import shortest_dwell_s
-from energyopt.planner.limits.levels import Levels
 from energyopt.planner.limits.moves import Moves, Neighbourhood
 from energyopt.planner.limits.rules import SwitchLimits
 
@@ -41,12 +40,12 @@ class Referee:
 
     def __init__(self, table: ClockTable) -> None:
         self.table = table
-        self._levels = Levels(table.problem.graph)
+        self._paths = table.problem.paths
         self._shortest_s = float(table.time_FC.min())
 
     def makespan_s(self, plans: Choices) -> Floats:
         """The longest path of each plan, [W]."""
-        return self._levels.makespan_s(self.table.time_s(plans))
+        return self._paths.makespans_s(self.table.time_s(plans))
 
     def minds_dwell(self, task: Task) -> bool:
         """Whether spans can be too short at all: no single operation is long enough by itself."""
@@ -55,7 +54,7 @@ class Referee:
     def dwell_s(self, plans: Choices) -> Floats:
         """The shortest span at a clock in each plan, [W]."""
         time_s = self.table.time_s(plans)
-        return self._dwell_s(plans, time_s, self._levels.finish_s(time_s))
+        return self._dwell_s(plans, time_s, self._paths.finishes_s(time_s))
 
     def _dwell_s(self, plans: Choices, time_s: Floats, finish_s: Floats) -> Floats:
         total_s = finish_s.max(axis=0, initial=0.0) + self.table.problem.fixed_time_s
@@ -67,7 +66,7 @@ class Referee:
         kept = np.flatnonzero(self.table.switches(plans) <= task.limits.most)
         plans = plans[:, kept]
         time_s = self.table.time_s(plans)
-        finish_s = self._levels.finish_s(time_s)
+        finish_s = self._paths.finishes_s(time_s)
         makespan_s = finish_s.max(axis=0, initial=0.0)
         obeys = makespan_s <= task.deadline_s * (1 + _INSIDE)
         if self.minds_dwell(task):

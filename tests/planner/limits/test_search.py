@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from energyopt.planner.limits.groups import steady_groups
-from energyopt.planner.limits.levels import Levels
 from energyopt.planner.limits.moves import GroupMoves, Neighbourhood, RunMoves
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.limits.search import Referee, Task, improve
@@ -31,12 +30,6 @@ def _random_plans(table: Any, count: int) -> np.ndarray:
     random = np.random.default_rng(1)
     measured = [np.flatnonzero(np.isfinite(row)) for row in table.time_nC]
     return np.array([random.choice(clocks, count) for clocks in measured], dtype=np.int16)
-
-
-def test_levels_give_the_longest_path(table: Any) -> None:
-    time_s = table.time_s(_random_plans(table, 7))
-    expected_s = table.problem.paths.makespans_s(time_s)
-    assert Levels(table.problem.graph).makespan_s(time_s) == pytest.approx(expected_s, rel=1e-12)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
