@@ -96,7 +96,7 @@ def solve_frontier(
     baseline_s is the max-clock baseline's makespan, for which a plan is always among them if it lies between.
     """
     progress("lower-bound curve", 0.0)
-    repeats = _repeats(problem)
+    repeats = repeats_of(problem)
     solver = _solver(problem, repeats)
     is_long = problem.n_ops > _LONG
     curve = trace_curve(
@@ -104,7 +104,9 @@ def solve_frontier(
     )
     rounder = Rounder(problem, curve, None if repeats is None else repeats.op_class)
     budget = budget_for(effort, problem.n_ops)
-    plans = _search(problem, curve, rounder, baseline_s, points, budget, progress)
+    progress("rounding to measured options", 0.3)
+    seeds = seed_plans(problem, rounder, budget.periods, weave=problem.n_ops > _ALONE)
+    plans = search_plans(problem, curve, rounder, seeds, baseline_s, points, budget, progress)
     progress("bounds at the plans' own times", 0.95)
     choices = np.empty((problem.n_ops, plans.shape[1]), dtype=np.int64)
     choices[problem.graph.order] = plans
@@ -116,14 +118,14 @@ def solve_frontier(
 
 def relaxed_solver(problem: Problem) -> RelaxedSolver:
     """A solver of the problem, or, where it is long, of what repeats in it."""
-    return _solver(problem, _repeats(problem))
+    return _solver(problem, repeats_of(problem))
 
 
 def _solver(problem: Problem, repeats: Repeats | None) -> RelaxedSolver:
     return HighsRelaxedSolver(problem) if repeats is None else AggregatedRelaxedSolver(problem, repeats)
 
 
-def _repeats(problem: Problem) -> Repeats | None:
+def repeats_of(problem: Problem) -> Repeats | None:
     """The classes that a long pipeline's relaxed problem is solved in; None for one that is solved as it stands.
 
     As many microbatches stand for themselves at either end as it takes to fill the pipeline, and in pipelines that
@@ -139,20 +141,22 @@ def _repeats(problem: Problem) -> Repeats | None:
     return find_repeats(schedule, problem.graph, chunks * stages)
 
 
-def _search(
+def search_plans(
     problem: Problem,
     curve: Curve,
     rounder: Rounder,
+    seeds: tuple[Choices, Floats],
     baseline_s: float,
     points: int,
     budget: Budget,
     progress: Progress,
 ) -> Choices:
-    """Plans [n, P] in topological order."""
+    """At most `points` plans [n, P] in topological order, as choices among the options of the rounder's problem.
+
+    seeds: plans [n, W] to begin with, and the makespans that they are meant for, [W].
+    """
     variation = Variation(problem, rounder.sweeper.order)
     workshop = Workshop(rounder=rounder, variation=variation, judge=Judge(curve, problem.static_power_w))
-    progress("rounding to measured options", 0.3)
-    seeds = seed_plans(problem, rounder, budget.periods, weave=problem.n_ops > _ALONE)
     windows = grid_windows(problem, curve, baseline_s, budget.subdivisions)
     pool = fill_pool(workshop, windows, seeds, budget.mixtures)
     chosen = choose_plans(pool, workshop.judge, curve, points)

@@ -97,7 +97,7 @@ def plan_ways(
         if found and found[0].limited is None and not _may_be_better(problem, found[0]):
             continue
         solved = solve_frontier(problem, baseline_s, points, effort, progress)
-        limited = None if limits is None else limit_plans(problem, solved, limits, progress)
+        limited = None if limits is None else limit_plans(problem, solved, limits, effort, progress)
         found.append(WayPlans(problem=problem, solved=solved, limited=limited))
     return found
 

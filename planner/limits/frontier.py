@@ -14,6 +14,7 @@ import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.baselines import max_clock_times_s
+from energyopt.planner.limits.block_search import block_plans
 from energyopt.planner.limits.clocks import ClockTable, clock_table
 from energyopt.planner.limits.groups import common_clocks, stage_groups
 from energyopt.planner.limits.moves import RunMoves
@@ -25,8 +26,10 @@ from energyopt.planner.limits.variants import chosen_places, times_s
 from energyopt.planner.limits.viterbi import cheapest_sequences
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
-from energyopt.planner.solve import Solved
+from energyopt.planner.solve import Effort, Solved
 
+_LONG = 1000  # operations
+_KNOWN = 5e-5  # relative error of the bound that is not worth another solution
 _GUIDES = 3  # sets of prices that a plan is searched by
 _ANCHORS = 6  # deadlines that prices are solved for
 _WORKERS = 2
@@ -48,8 +51,13 @@ class Limited:
     bound_j: Callable[[float], float]
 
 
-def limit_plans(problem: Problem, solved: Solved, limits: SwitchLimits, progress: Progress) -> Limited | None:
+def limit_plans(
+    problem: Problem, solved: Solved, limits: SwitchLimits, effort: Effort, progress: Progress
+) -> Limited | None:
     """Plans that obey for the free plans' makespans and the fastest one possible; None where the free plans obey.
+
+    Where the number of changes is not limited, plans are found by blocks (`blocks`). Short pipelines' ones are then
+    improved move by move, unless the effort is to be quick.
 
     Raises:
         RequestError: no plan can obey.
@@ -60,11 +68,27 @@ def limit_plans(problem: Problem, solved: Solved, limits: SwitchLimits, progress
     if np.isfinite(referee.cost_j(_task(problem, np.inf, limits), free)).all():
         return None
     check_possible(table, limits)
-    found = _LimitedSearch(referee, solved, limits, free).run(progress)
+
+    def search(referee: Referee) -> Limited:
+        blocks = free[:, :0]
+        if limits.max_switches is None:
+            blocks = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
+        if blocks.shape[1] and (problem.n_ops > _LONG or effort is Effort.QUICK):
+            return _of_blocks(referee.table, solved, blocks)
+        return _LimitedSearch(referee, solved, limits, free, blocks).run(progress)
+
+    found = search(referee)
     if all(one is None for one in table.variants):
         return found
-    hurried = Referee(clock_table(problem, hurry=True))
-    return _joined(found, _LimitedSearch(hurried, solved, limits, free).run(progress))
+    return _joined(found, search(Referee(clock_table(problem, hurry=True))))
+
+
+def _of_blocks(table: ClockTable, solved: Solved, plans: Choices) -> Limited:
+    """Plans [n, P] with the bounds of the free frontier, which knows of no limits."""
+    places = chosen_places(table, plans)
+    makespan_s = table.problem.paths.makespans_s(times_s(table, places))
+    solved.curve.solve_unknown(makespan_s.tolist(), _KNOWN)
+    return Limited(choices=places, makespan_s=makespan_s, bound_j=solved.curve.bound_j)
 
 
 def _joined(one: Limited, other: Limited) -> Limited:
@@ -77,10 +101,14 @@ def _joined(one: Limited, other: Limited) -> Limited:
 
 
 class _LimitedSearch:
-    def __init__(self, referee: Referee, solved: Solved, limits: SwitchLimits, free: Choices) -> None:
+    def __init__(
+        self, referee: Referee, solved: Solved, limits: SwitchLimits, free: Choices, blocks: Choices
+    ) -> None:
+        """free, blocks: plans to begin with, as clocks [n, P]; those of blocks obey."""
         self._referee, self._table, self._problem = referee, referee.table, referee.table.problem
         self._limits = limits
         self._free, self._free_s = free, solved.makespan_s
+        self._blocks, self._blocks_s = blocks, referee.makespan_s(blocks)
         self._book = book_for(self._table, solved, limits)
 
     def run(self, progress: Progress) -> Limited:
@@ -95,6 +123,7 @@ class _LimitedSearch:
         with ThreadPoolExecutor(_WORKERS) as pool:
             found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
         plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)
+        plans = np.concatenate((plans, self._blocks), axis=1)
         places = chosen_places(self._table, plans)
         return Limited(
             choices=places,
@@ -111,7 +140,8 @@ class _LimitedSearch:
         """The fastest plan found that obeys, [n]."""
         task = _task(self._problem, np.inf, self._limits, _TIME_COUNTS)
         price_w = np.full(self._problem.n_ops, task.power_w / self._problem.schedule.stages)
-        begun = np.concatenate((self._free, even_by_stage(self._table, price_w), self._fewest()), axis=1)
+        even = even_by_stage(self._table, price_w)
+        begun = np.concatenate((self._free, self._blocks, even, self._fewest()), axis=1)
         cost_j = self._referee.cost_j(task, begun)
         moves = RunMoves(self._table, price_w, 0.0)
         return improve(self._referee, task, begun[:, int(cost_j.argmin())], moves, _ROUNDS)[0]
@@ -132,7 +162,9 @@ class _LimitedSearch:
         """The best plan found for a deadline, [n]; the fastest one always keeps it."""
         task = _task(self._problem, deadline_s, self._limits)
         nearest = np.argsort(np.abs(self._free_s - deadline_s), kind="stable")[:2]
-        known = np.concatenate((self._free[:, nearest], fastest[:, None]), axis=1)
+        in_time = np.flatnonzero(self._blocks_s <= deadline_s)
+        slowest = in_time[np.argsort(-self._blocks_s[in_time], kind="stable")[:2]]
+        known = np.concatenate((self._free[:, nearest], self._blocks[:, slowest], fastest[:, None]), axis=1)
         guides = self._book.guides(deadline_s, self._most(deadline_s), _GUIDES)
         found = limited_plan(self._referee, task, guides, known)
         return fastest if found is None else found.plan

@@ -61,7 +61,7 @@ def limited_plan(referee: Referee, task: Task, entries: list[Entry], known: Choi
     begun = np.concatenate(
         [known, even_by_stage(table, price_w), _dives(table, task, entries, known)], axis=1
     )
-    begun = np.concatenate((begun, mended(referee, task, begun)), axis=1)
+    begun = np.concatenate((begun, mended(referee, task.limits.min_dwell_s, begun)), axis=1)
     best = _best_of(referee, task, begun, _KEPT)
     found = [improve(referee, task, plan, moves, _ROUNDS) for plan in best]
     for plan, _ in list(found):

@@ -47,9 +47,9 @@ class Referee:
         """The longest path of each plan, [W]."""
         return self._paths.makespans_s(self.table.time_s(plans))
 
-    def minds_dwell(self, task: Task) -> bool:
-        """Whether spans can be too short at all: no single operation is long enough by itself."""
-        return task.limits.min_dwell_s > self._shortest_s
+    def minds_dwell(self, min_dwell_s: float) -> bool:
+        """Whether spans can be too short at all: not every operation is long enough by itself."""
+        return min_dwell_s > self._shortest_s
 
     def dwell_s(self, plans: Choices) -> Floats:
         """The shortest span at a clock in each plan, [W]."""
@@ -69,7 +69,7 @@ class Referee:
         finish_s = self._paths.finishes_s(time_s)
         makespan_s = finish_s.max(axis=0, initial=0.0)
         obeys = makespan_s <= task.deadline_s * (1 + _INSIDE)
-        if self.minds_dwell(task):
+        if self.minds_dwell(task.limits.min_dwell_s):
             obeys &= self._dwell_s(plans, time_s, finish_s) >= task.limits.min_dwell_s * (1 - _INSIDE)
         energy_j = self.table.effective_j(plans) + task.power_w * makespan_s
         cost_j[kept] = np.where(obeys, energy_j, np.inf)

@@ -7,7 +7,7 @@ import numpy as np
 
 from energyopt.planner.arrays import Choices, Flags, Floats, Ints
 from energyopt.planner.limits.clocks import ClockTable
-from energyopt.planner.limits.search import Referee, Task
+from energyopt.planner.limits.search import Referee
 from energyopt.planner.limits.viterbi import priced_j
 
 _TIME_FACTORS = (0.3, 0.6, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0, 4.0, 1e6)
@@ -61,19 +61,19 @@ def joined_plans(table: ClockTable, plan: Choices, others: Choices) -> Choices:
     return np.concatenate(found, axis=1)
 
 
-def mended(referee: Referee, task: Task, plans: Choices) -> Choices:
+def mended(referee: Referee, min_dwell_s: float, plans: Choices) -> Choices:
     """Plans whose spans are too short, with short runs joined to a neighbour until they are not; few, [n, W]."""
-    if not referee.minds_dwell(task):
+    if not (referee.minds_dwell(min_dwell_s) and plans.shape[1]):
         return plans[:, :0]
     cheapest = np.argsort(referee.table.effective_j(plans), kind="stable")[:_MOST_MENDED]
-    return np.stack([_joined(referee, task, plan) for plan in plans[:, cheapest].T], axis=1)
+    return np.stack([_joined(referee, min_dwell_s, plan) for plan in plans[:, cheapest].T], axis=1)
 
 
-def _joined(referee: Referee, task: Task, plan: Choices) -> Choices:
+def _joined(referee: Referee, min_dwell_s: float, plan: Choices) -> Choices:
     """Join the run of least time with the neighbour whose clock is higher, again and again."""
     table = referee.table
     for _ in range(_MOST_JOINS):
-        if referee.dwell_s(plan[:, None])[0] >= task.limits.min_dwell_s:
+        if referee.dwell_s(plan[:, None])[0] >= min_dwell_s:
             break
         breaks = (plan[1:] != plan[:-1]) | ~table.follows
         run_of = np.concatenate(([0], np.cumsum(breaks)))

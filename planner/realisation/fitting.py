@@ -34,10 +34,12 @@ class Fitting:
         self._begin = (np.cumsum(count, axis=1) - count + (fronts * self.width)[:, None]).ravel()
         nothing_more = np.full((len(fronts), 1), np.inf)
         self._next_s = np.concatenate((time_FK, nothing_more), axis=1).ravel()
+        self.time_FK, self.front_of = time_FK, front_of
+        self.offset = (front_of * self.width)[:, None]
         self._scale = [one[front_of] for one in scale]
 
     def places(self, room_s: Floats, ops: slice) -> Ints:
-        """How many options of some operations take at most `room_s` [ops, W], + `width` x the operation's front."""
+        """How many options of some operations take at most `room_s` [ops, W], + their `offset`."""
         per_s, shift, low, high = self._scale
         found: Ints = self._begin.take(_cells(room_s, per_s[ops], shift[ops], low[ops], high[ops]))
         for _ in range(self._most_in_cell):

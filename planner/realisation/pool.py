@@ -19,6 +19,7 @@ from energyopt.planner.realisation.windows import Judge, Windows
 
 _SPARE_STEPS = (0.0, 1.0, 2.0)  # spare time, in typical distances between options
 _ROUNDING_FACTORS = (0, 5, 6)
+_OVERRUN_FACTORS = (5, 6, 7, 8, 9)  # of plans that would be late without hurry
 _SEED_FACTOR = 5
 _MIXING_ROUNDS = 3
 _NEAR = 8  # places in the pool that partners of a random mixture may be apart
@@ -58,7 +59,8 @@ def fill_pool(workshop: Workshop, windows: Windows, seeds: tuple[Choices, Floats
 
 def _rounded(workshop: Workshop, windows: Windows) -> Pool:
     count = len(windows.high_s)
-    ways = np.array([(spare, factor) for spare in _SPARE_STEPS for factor in _ROUNDING_FACTORS])
+    chosen = _OVERRUN_FACTORS if workshop.rounder.overruns else _ROUNDING_FACTORS
+    ways = np.array([(spare, factor) for spare in _SPARE_STEPS for factor in chosen])
     window = np.repeat(np.arange(count), len(ways))
     spare_s = np.tile(ways[:, 0], count) * workshop.rounder.sweeper.step_s
     factors = np.tile(ways[:, 1].astype(np.int64), count)
@@ -68,7 +70,7 @@ def _rounded(workshop: Workshop, windows: Windows) -> Pool:
     empty = np.full(count, np.inf)
     none = np.zeros((len(rounded.choices), count), dtype=np.int16)
     pool = Pool(windows=windows, choices=none, effective_j=empty, makespan_s=windows.high_s, gap=empty)
-    return _improved(workshop.judge, pool, window, rounded)
+    return _taken_in(workshop, pool, window, rounded)
 
 
 def _seeded(workshop: Workshop, pool: Pool, seeds: tuple[Choices, Floats]) -> Pool:
@@ -112,7 +114,13 @@ def _mixed(workshop: Workshop, pool: Pool, partners: tuple[Ints, Ints], width: i
     first = np.where(np.arange(len(window)) % 2, workshop.variation.gentle(len(window)), 0)
     second = workshop.variation.gentle(len(window))
     rounded = workshop.rounder.repair(plans, deadline_s, first, second, ~pool.windows.fixed[window])
-    return _improved(workshop.judge, pool, window, rounded)
+    return _taken_in(workshop, pool, window, rounded)
+
+
+def _taken_in(workshop: Workshop, pool: Pool, window: Ints, rounded: Rounded) -> Pool:
+    """The pool with new plans for its windows; those that are late count where they end."""
+    pool = _improved(workshop.judge, pool, window, rounded)
+    return _adopted(workshop.judge, pool, rounded) if workshop.rounder.overruns else pool
 
 
 def _improved(judge: Judge, pool: Pool, window: Ints, rounded: Rounded) -> Pool:

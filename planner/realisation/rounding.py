@@ -33,16 +33,27 @@ class Rounded:
 class Rounder:
     """Turns relaxed solutions and disturbed plans into plans that meet their deadlines.
 
+    overruns: plans may be late, since operations of a block cannot keep to their own windows; then the last sweep
+    takes no time that is not worth it either, for what one operation takes its block takes too.
+
     anchor_s [A] are the relaxed solutions' deadlines, relaxed_s [n, A] their durations.
     """
 
-    def __init__(self, problem: Problem, curve: Curve, group_of: Ints | None = None) -> None:
-        """group_of: operations that the curve's solutions give the same prices, [n]; each its own if not given."""
-        self.sweeper = Sweeper(problem)
+    def __init__(
+        self, problem: Problem, curve: Curve, group_of: Ints | None = None, block_of: Ints | None = None
+    ) -> None:
+        """Lay out the curve's solutions, which may be those of a problem with more options than this one.
+
+        group_of: operations that the curve's solutions give the same prices, [n]; each its own if not given.
+        block_of: see `Sweeper`.
+        """
+        self.sweeper = Sweeper(problem, block_of)
+        self.overruns = block_of is not None
         order = self.sweeper.order
         self.anchor_s = np.array([point.deadline_s for point in curve.points])
         self.relaxed_s = np.stack([point.relaxed.duration_s[order] for point in curve.points], axis=1)
-        if group_of is not None:
+        self.relaxed_s = self.sweeper.alike_s(self.relaxed_s)
+        if group_of is not None or block_of is not None:
             fastest_s = problem.fastest_s[order]
             self.relaxed_s = shortened(self.sweeper, self.relaxed_s, fastest_s, self.anchor_s)
         prices = np.stack([_prices(problem, point.relaxed) for point in curve.points], axis=1)
@@ -104,10 +115,12 @@ class Rounder:
         _, start_s, finish_s = sweeper.forward(latest_s, tables, tables.rows(anchor, factors[0]))
         limit_s = np.where(may_shrink, np.minimum(limit_s, finish_s.max(axis=0)), limit_s)
         _, _, latest_s = sweeper.backward(start_s, limit_s, tables, tables.rows(anchor, factors[1]))
-        greedy = tables.rows(anchor, np.zeros_like(anchor))
-        choices, _, finish_s = sweeper.forward(latest_s, tables, greedy)
+        last = tables.rows(anchor, factors[0] if self.overruns else np.zeros_like(anchor))
+        choices, _, finish_s = sweeper.forward(latest_s, tables, last)
         makespan_s = finish_s.max(axis=0)
-        effective_j = np.where(makespan_s > deadline_s, np.inf, sweeper.effective_j(choices))
+        effective_j = sweeper.effective_j(choices)
+        if not self.overruns:
+            effective_j = np.where(makespan_s > deadline_s, np.inf, effective_j)
         return Rounded(choices=choices, effective_j=effective_j, makespan_s=makespan_s)
 
     def _interpolated_s(self, deadline_s: Floats) -> Floats:

@@ -31,5 +31,5 @@ def test_look_ups_are_a_search(seed: int, distance: float) -> None:
     fitting = Fitting(table, front_of)
     for ops in (slice(0, 7), slice(2, 5)):
         expected = [np.searchsorted(table[front], room_s, side="right") for front in front_of[ops]]
-        found = fitting.places(rooms_s[ops], ops) - front_of[ops, None] * fitting.width
+        found = fitting.places(rooms_s[ops], ops) - fitting.offset[ops]
         assert found.tolist() == np.array(expected).tolist()

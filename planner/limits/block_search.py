@@ -1,0 +1,58 @@
+"""Plans of blocks for the iteration times of a free frontier, found as free plans are.
+
+Legend: n operations as in `Schedule.ops`, P plans (columns).
+"""
+
+import numpy as np
+
+from energyopt.planner.arrays import Choices
+from energyopt.planner.baselines import max_clock_times_s
+from energyopt.planner.limits.blocks import BlockProblem, block_numbers
+from energyopt.planner.limits.clocks import ClockTable
+from energyopt.planner.limits.search import Referee
+from energyopt.planner.limits.starts import mended
+from energyopt.planner.progress import Progress
+from energyopt.planner.realisation.rounding import Rounder
+from energyopt.planner.solve import Effort, Solved, budget_for, repeats_of, search_plans
+
+
+def block_plans(
+    referee: Referee, min_dwell_s: float, solved: Solved, effort: Effort, progress: Progress
+) -> Choices:
+    """Plans of clocks [n, P] that keep each clock for `min_dwell_s`; none where a block has no common clock.
+
+    Among them are all blocks at their fastest, and every operation at its highest clock.
+    """
+    table = referee.table
+    problem = table.problem
+    blocks = BlockProblem(table, block_numbers(table, min_dwell_s))
+    if not blocks.is_possible:
+        return np.zeros((problem.n_ops, 0), dtype=np.int16)
+    repeats = repeats_of(problem)
+    rounder = Rounder(
+        blocks.problem, solved.curve, None if repeats is None else repeats.op_class, blocks.block_of
+    )
+    nothing = np.zeros((problem.n_ops, 0), dtype=np.int16), np.zeros(0)
+    found = search_plans(
+        problem,
+        solved.curve,
+        rounder,
+        nothing,
+        problem.paths.makespan_s(max_clock_times_s(problem)),
+        len(solved.makespan_s),
+        budget_for(effort, problem.n_ops),
+        progress,
+    )
+    choices = np.zeros((problem.n_ops, found.shape[1] + 1), dtype=np.int64)
+    choices[problem.graph.order, :-1] = found
+    plans = np.concatenate((blocks.clocks(choices), _highest(table)), axis=1)
+    dwell_s = referee.dwell_s(plans)
+    kept = dwell_s >= min_dwell_s
+    return np.concatenate((plans[:, kept], mended(referee, min_dwell_s, plans[:, ~kept])), axis=1)
+
+
+def _highest(table: ClockTable) -> Choices:
+    """Every operation at the highest clock that it was measured at, [n, 1]."""
+    measured = np.isfinite(table.time_nC)
+    highest = measured.shape[1] - 1 - measured[:, ::-1].argmax(axis=1)
+    return np.asarray(highest[:, None].astype(np.int16))
