@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from energyopt.planner.frontier import plan_frontier
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.simulation import simulate
+from energyopt.planner.solve import Effort
 from energyopt.schemas.errors import RequestError
 from energyopt.schemas.frontier import Frontier
 from energyopt.schemas.frontier_points import FrontierPoint
@@ -151,3 +153,20 @@ def test_a_limit_that_no_plan_can_meet(
 def test_limits_that_are_none(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError, match=words):
         SwitchLimits(**wrong)
+
+
+@pytest.mark.parametrize(("effort", "microbatches"), [(Effort.QUICK, 12), (Effort.QUICK, 72)])
+def test_clocks_that_outlast_operations_cost_little(
+    effort: Effort, microbatches: int, real_job: Callable[..., Any]
+) -> None:
+    """A real profile whose forwards take two thirds of the time that a clock has to be kept; the bound is free."""
+    job = real_job("a100", microbatches=microbatches)
+    dwell_s = 1.5 * min(row.time_s for row in job.profile.rows)
+    frontier = plan_frontier(*job, points=8, effort=effort, limits=SwitchLimits(min_dwell_s=dwell_s))
+    for point in frontier.points:
+        assert _shortest_dwell_s(frontier, point) >= dwell_s * (1 - 1e-9)
+    gaps = [point.gap for point in frontier.points]
+    assert len(gaps) == 8
+    assert max(gaps) <= 0.06
+    assert median(gaps) <= 0.02
+    assert frontier.points[0].iteration_time_s <= frontier.max_clock.iteration_time_s * (1 + 1e-9)
