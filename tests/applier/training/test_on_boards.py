@@ -60,7 +60,7 @@ def test_megatron_1f1b(
     plan = named_plan("1f1b", stages, 4)
     arguments = (*COMMON, "--microbatches", "4")
     plain = bench.plain("megatron", stages, *arguments)
-    check(plan, plain, bench.planned("megatron", plan, *arguments), clocks_of, asked_in)
+    check(plan, plain, bench.planned_in_time("megatron", plan, *arguments), clocks_of, asked_in)
 
 
 @pytest.mark.parametrize("stages", [2, 4])
@@ -70,7 +70,7 @@ def test_megatron_interleaved(
     plan = named_plan("interleaved-1f1b", stages, 4, 2)
     arguments = (*COMMON, "--microbatches", "4", "--chunks", "2")
     plain = bench.plain("megatron", stages, *arguments)
-    check(plan, plain, bench.planned("megatron", plan, *arguments), clocks_of, asked_in)
+    check(plan, plain, bench.planned_in_time("megatron", plan, *arguments), clocks_of, asked_in)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_torch_by_name(
     plan = named_plan(name, 2, 4, chunks)
     arguments = (*COMMON, "--microbatches", "4", "--schedule", torch_name)
     plain = bench.plain("torch", 2, *arguments)
-    check(plan, plain, bench.planned("torch", plan, *arguments), clocks_of, asked_in)
+    check(plan, plain, bench.planned_in_time("torch", plan, *arguments), clocks_of, asked_in)
 
 
 @pytest.mark.parametrize("torch_name", ["InterleavedZeroBubble", "ZBVZeroBubble"])
@@ -105,7 +105,7 @@ def test_torch_zero_bubble(
     plain = bench.plain("torch", 2, *arguments)
     (printed,) = (tmp_path / "plain").glob("**/schedule.csv")
     plan = csv_plan(printed)
-    check(plan, plain, bench.planned("torch", plan, *arguments), clocks_of, asked_in)
+    check(plan, plain, bench.planned_in_time("torch", plan, *arguments), clocks_of, asked_in)
 
 
 def test_where_nothing_is_set_nothing_was_asked_for(bench: Any, named_plan: Callable[..., Plan]) -> None:

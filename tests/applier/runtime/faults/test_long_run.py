@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 ITERATIONS = 10_000
-GROWTH_KB = (512, 9216, 256)
-"""Training, helper, guard. The helper's peak depends on how far it falls behind on a busy machine; 1 kB that was
-kept of each iteration would be 10 MB."""
+GROWTH_KB = (512, 4608, 256)
+"""Training, helper, guard, in half of them: in the half in which less was added, since a busy machine lets the
+helper fall behind, and its peak rise, once. 1 kB that was kept of each iteration would be 5 MB in each half."""
 
 LOOP = """
 def size(pid):
@@ -37,9 +37,11 @@ def train(iterations, in_haste=False):
             time.sleep(0.001)
 
 train(6000, in_haste=True)  # so that all that may wait for a slow helper or disk has waited once
-before = settle()
-train(10_000)
-print("sizes", json.dumps([before, settle()]), flush=True)
+looks = [settle()]
+for half in range(2):
+    train(5_000)
+    looks.append(settle())
+print("sizes", json.dumps(looks), flush=True)
 """
 
 
@@ -51,12 +53,12 @@ def test_ten_thousand_iterations(trainer: Any, tmp_path: Path) -> None:
         ENERGYOPT_TELEMETRY=str(tmp_path / "tele"),
         ENERGYOPT_SAMPLE_EVERY="1",
     )
-    (sizes, handles), (later_sizes, later_handles) = json.loads(run.wait_for("sizes"))
+    sizes_kb, handles = zip(*json.loads(run.wait_for("sizes")), strict=True)
     run.survived()
     assert all("written too slowly" in line for line in run.said)
-    assert later_handles == handles
-    for before_kb, after_kb, growth_kb in zip(sizes, later_sizes, GROWTH_KB, strict=True):
-        assert after_kb - before_kb < growth_kb
+    assert handles[0] == handles[1] == handles[2]
+    for first_kb, middle_kb, last_kb, growth_kb in zip(*sizes_kb, GROWTH_KB, strict=True):
+        assert min(middle_kb - first_kb, last_kb - middle_kb) < growth_kb
     _, *lines = trainer.shard()
     numbers = [line["iteration"] for line in lines if "iteration" in line]
     assert numbers == sorted(numbers)
