@@ -111,7 +111,7 @@ class Bench:
         should be; the shard says so, and the job is run again.
         """
         return self._until(
-            lambda stage, rank: not rank.dropped, job, plan, arguments=arguments, settings=settings
+            lambda _, rank: not rank.dropped, job, plan, arguments=arguments, settings=settings
         )
 
     def planned_in_time(self, job: str, plan: Plan, *arguments: str) -> list[Rank]:
