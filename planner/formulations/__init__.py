@@ -9,6 +9,7 @@ __all__ = [
     "highs",
     "incidence",
     "interface",
+    "rows",
     "segments",
     "shared",
     "shared_highs",

@@ -18,15 +18,14 @@ operations that nothing waits for. Columns: the C mean starts x, x_end, the segm
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp  # type: ignore[import-untyped]
 
 from energyopt.planner.arrays import Floats, Ints
 from energyopt.planner.formulations.highs import EndSolver, Solution, row_model
 from energyopt.planner.formulations.incidence import base_effective_j
 from energyopt.planner.formulations.interface import Relaxed
+from energyopt.planner.formulations.rows import Entries
 from energyopt.planner.formulations.segments import rounded
 from energyopt.planner.problem import Problem
 from energyopt.planner.repeats import Repeats
@@ -39,7 +38,7 @@ class AggregatedArrays:
     cost: Floats
     upper: Floats
     row_lower: Floats
-    matrix: Any  # sparse [E + L, columns], by rows
+    rows: Entries  # of E + L rows, one for each place, sorted
     first_segment: Ints  # [C + 1] among the segments
     fastest_s: Floats  # [C]
     longest_s: Floats  # [C]
@@ -58,22 +57,21 @@ def build_aggregated(problem: Problem, repeats: Repeats) -> AggregatedArrays:
     fastest_s = np.array([front.time_s[0] for front in fronts])
     time_scale_s = problem.paths.makespan_s(problem.fastest_s)
     energy_scale_j = _energy_scale_j(problem, time_scale_s)
-    lag_s = _mean_of_class(problem.graph.lag_s, repeats)
+    lag_s = np.append(_mean_of_class(problem.graph.lag_s, repeats), np.zeros(len(sinks)))
     slopes = [front.segment_slope_w * count for front, count in zip(fronts, repeats.ops, strict=True)]
     widths = [front.segment_width_s for front in fronts]
-    spread = sp.csr_array(
-        (np.ones(counts.sum()), (np.repeat(np.arange(len(fronts)), counts), np.arange(counts.sum()))),
-        shape=(len(fronts), int(counts.sum())),
-    )
-    end = sp.csr_array(np.concatenate((np.zeros(len(lag_s)), np.ones(len(sinks))))[:, None])
-    least_s = durations @ fastest_s + np.concatenate((lag_s, np.zeros(len(sinks))))
+    first_segment = np.concatenate(([0], np.cumsum(counts)))
+    ends = np.arange(len(lag_s) - len(sinks), len(lag_s))
+    end = Entries(row=ends, column=np.full(len(sinks), len(fronts)), value=np.ones(len(sinks)))
+    least_s = np.bincount(durations.row, durations.value * fastest_s[durations.column], len(lag_s)) + lag_s
+    segments = _of_segments(durations, counts, len(fronts) + 1 + first_segment)
     free = np.zeros(len(fronts) + 1)
     return AggregatedArrays(
         cost=np.concatenate((free, rounded(np.concatenate(slopes) * time_scale_s / energy_scale_j))),
         upper=np.concatenate((free + np.inf, rounded(np.concatenate(widths) / time_scale_s))),
         row_lower=rounded(least_s / time_scale_s),
-        matrix=sp.hstack([starts, end, -durations @ spread]).tocsr(),
-        first_segment=np.concatenate(([0], np.cumsum(counts))),
+        rows=(starts + end + segments.times(-1.0)).summed(),
+        first_segment=first_segment,
         fastest_s=fastest_s,
         longest_s=np.array([front.time_s[-1] for front in fronts]),
         sinks=sinks,
@@ -83,17 +81,28 @@ def build_aggregated(problem: Problem, repeats: Repeats) -> AggregatedArrays:
     )
 
 
-def _rows(problem: Problem, repeats: Repeats, sinks: Ints) -> tuple[Any, Any]:
-    """The coefficients of the classes' mean starts and durations, [E + L, C] each."""
+def _rows(problem: Problem, repeats: Repeats, sinks: Ints) -> tuple[Entries, Entries]:
+    """The coefficients of the classes' mean starts, in E + L rows and C columns, and of their durations."""
     graph, of, row = problem.graph, repeats.op_class, repeats.edge_class
     share = 1.0 / repeats.edges[row]
-    shape = len(repeats.edges), len(repeats.ops)
-    heads = sp.csr_array((share, (row, of[graph.head])), shape=shape)
-    tails = sp.csr_array((share, (row, of[graph.tail])), shape=shape)
-    last = sp.csr_array(
-        (np.ones(len(sinks)), (np.arange(len(sinks)), of[sinks])), shape=(len(sinks), len(repeats.ops))
+    heads = Entries(row=row, column=of[graph.head], value=share)
+    tails = Entries(row=row, column=of[graph.tail], value=share)
+    last = Entries(
+        row=len(repeats.edges) + np.arange(len(sinks)), column=of[sinks], value=np.ones(len(sinks))
     )
-    return sp.vstack([heads - tails, -last]), sp.vstack([tails, last])
+    durations = (tails + last).summed()
+    return heads + durations.times(-1.0), durations
+
+
+def _of_segments(durations: Entries, counts: Ints, first: Ints) -> Entries:
+    """Coefficients of durations as those of the segments [C] that add up to them; first: their columns, [C + 1]."""
+    often = counts[durations.column]
+    within = np.arange(often.sum()) - np.repeat(np.cumsum(often) - often, often)
+    return Entries(
+        row=np.repeat(durations.row, often),
+        column=np.repeat(first[durations.column], often) + within,
+        value=np.repeat(durations.value, often),
+    )
 
 
 def _mean_of_class(lag_s: Floats, repeats: Repeats) -> Floats:
@@ -112,15 +121,15 @@ class AggregatedRelaxedSolver:
     def __init__(self, problem: Problem, repeats: Repeats) -> None:
         self._problem, self._repeats = problem, repeats
         self._arrays = arrays = build_aggregated(problem, repeats)
-        matrix = arrays.matrix
+        rows = arrays.rows
         self._solver = EndSolver(
             row_model(
                 arrays.cost,
                 arrays.upper,
                 arrays.row_lower,
-                matrix.indptr.astype(np.int32),
-                matrix.indices.astype(np.int32),
-                matrix.data,
+                rows.starts(len(arrays.row_lower)).astype(np.int32),
+                rows.column.astype(np.int32),
+                rows.value,
             ),
             end=len(repeats.ops),
             time_scale_s=arrays.time_scale_s,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from energyopt.planner.arrays import Floats, Ints
@@ -55,6 +54,8 @@ def incidence(problem: Problem) -> Incidence:
 
 def selection(columns: NDArray[np.integer[Any]], n: int) -> Any:
     """The sparse matrix whose row r holds a 1 in `columns[r]`, [len(columns), n]."""
+    import scipy.sparse as sp  # type: ignore[import-untyped]  # loaded here: it takes a third of a second
+
     rows = np.arange(len(columns))
     return sp.csr_array((np.ones(len(columns)), (rows, columns)), shape=(len(columns), n))
 

@@ -19,9 +19,9 @@ durations, sums of weights, changes, the limit on changes. Without a limit the l
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp  # type: ignore[import-untyped]
 
 from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.limits.clocks import ClockTable
@@ -38,7 +38,7 @@ class SharedArrays:
 
     table: ClockTable
     cost: Floats
-    matrix: sp.csr_matrix
+    matrix: Any  # sparse, by rows
     row_lower: Floats
     row_upper: Floats
     sinks: Ints  # operations that nothing waits for
@@ -115,9 +115,11 @@ class _Builder:
         self.lower.append(lower)
         self.upper.append(upper)
 
-    def matrix(self) -> sp.csr_matrix:
+    def matrix(self) -> Any:
         """All rows."""
         entries = (self._values, (self._rows, self._columns))
+        import scipy.sparse as sp  # type: ignore[import-untyped]  # loaded here: it takes a third of a second
+
         return sp.csr_matrix(entries, shape=(len(self.lower), self.width))
 
 
