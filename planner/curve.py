@@ -75,10 +75,15 @@ class Curve:
         return best.slope_w
 
     def solve_unknown(self, deadlines_s: Iterable[float], error: float) -> None:
-        """Solve those deadlines at which the bound may be too low by more than a relative error."""
+        """Solve those deadlines at which the bound may be too low by more than a relative error.
+
+        Beyond the last one that is solved nothing is known of that.
+        """
         deadlines = np.array(sorted(deadlines_s))
         known_j = np.array([self.bound_j(deadline_s) for deadline_s in deadlines.tolist()])
-        self.solve(deadlines[self.upper_j(deadlines) > known_j * (1 + error)].tolist())
+        unknown = self.upper_j(deadlines) > known_j * (1 + error)
+        unknown |= deadlines > self.points[-1].deadline_s * (1 + _SAME_TIME)
+        self.solve(deadlines[unknown].tolist())
 
     def upper_j(self, makespan_s: Floats) -> Floats:
         """The chords of the curve, at or above the true one, for makespans between the first and the last."""

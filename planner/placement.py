@@ -20,14 +20,17 @@ _SAME_TIME = 1e-9  # relative distance below which two deadlines are one
 _WASTE = 0.5  # what a plan's distance to the bound counts against what it adds
 
 
-def grid_windows(problem: Problem, curve: Curve, baseline_s: float, subdivisions: int) -> Windows:
+def grid_windows(
+    problem: Problem, curve: Curve, baseline_s: float, subdivisions: int, reach_s: float = 0.0
+) -> Windows:
     """Small windows that cover the curve: `subdivisions` between neighbouring solved deadlines.
 
-    They go on beyond the last solution, for the plan of least energy may take longer than the relaxed one. The
+    They go on beyond the last solution, for the plan of least energy may take longer than the relaxed one; up to
+    `reach_s` at least, where plans are not free to take what they would without limits. The
     fastest makespan and the baseline's get windows of their own, with fixed deadlines.
     """
     solved_s = np.array([point.deadline_s for point in curve.points])
-    reach_s = _reach_s(problem, curve)
+    reach_s = max(reach_s, _reach_s(problem, curve))
     inner_s = solved_s if reach_s > solved_s[-1] * (1 + _SAME_TIME) else solved_s[:-1]
     ends_s = np.append(inner_s if len(inner_s) else solved_s, reach_s * (1 + BEYOND))
     share = np.arange(subdivisions) / subdivisions

@@ -18,11 +18,11 @@ from energyopt.planner.realisation.population import Population
 from energyopt.planner.realisation.rounding import Rounder
 from energyopt.planner.realisation.seeds import seed_plans
 from energyopt.planner.realisation.variation import Variation
-from energyopt.planner.realisation.windows import Judge
+from energyopt.planner.realisation.windows import Judge, Windows
 from energyopt.planner.repeats import Repeats, find_repeats
 
 _FEWEST_ANCHORS = 20
-_ALONE = 1000  # operations up to which the relaxed problem is solved as it stands
+SHORT = 1000  # operations up to which the relaxed problem is solved as it stands
 _CLASSES = 1200  # classes of operations that are still solved quickly
 _LONG = 100_000  # operations from which on every deadline and every plan counts
 _FEW_ANCHORS = 8
@@ -66,7 +66,7 @@ class Solved:
 
 def budget_for(effort: Effort, n_ops: int) -> Budget:
     """Small problems are searched longer, so that time grows less than the number of operations."""
-    if n_ops > _ALONE:
+    if n_ops > SHORT:
         return _large_budget(effort, n_ops)
     if effort is Effort.QUICK:
         return Budget(subdivisions=3, rounds=0)
@@ -81,7 +81,7 @@ def _large_budget(effort: Effort, n_ops: int) -> Budget:
     if effort is Effort.THOROUGH:
         return Budget(subdivisions=5, rounds=50)
     quick = effort is Effort.QUICK
-    if n_ops <= 3 * _ALONE:
+    if n_ops <= 3 * SHORT:
         rounds = 0 if quick else 4
         return Budget(subdivisions=3, rounds=rounds, periods=48, mixtures=6, members=8, children=24)
     rounds = 0 if quick else 10
@@ -105,15 +105,26 @@ def solve_frontier(
     rounder = Rounder(problem, curve, None if repeats is None else repeats.op_class)
     budget = budget_for(effort, problem.n_ops)
     progress("rounding to measured options", 0.3)
-    seeds = seed_plans(problem, rounder, budget.periods, weave=problem.n_ops > _ALONE)
-    plans = search_plans(problem, curve, rounder, seeds, baseline_s, points, budget, progress)
+    seeds = seed_plans(problem, rounder, budget.periods, weave=problem.n_ops > SHORT)
+    windows = grid_windows(problem, curve, baseline_s, budget.subdivisions)
+    plans = search_plans(problem, curve, rounder, seeds, windows, points, budget, progress)
     progress("bounds at the plans' own times", 0.95)
     choices = np.empty((problem.n_ops, plans.shape[1]), dtype=np.int64)
     choices[problem.graph.order] = plans
     makespan_s = problem.paths.makespans_s(_times_s(problem, choices))
-    if not is_long:
-        curve.solve_unknown(makespan_s.tolist(), 0.0 if repeats is None else _KNOWN)
+    sharpen(problem, curve, makespan_s)
     return Solved(curve=curve, choices=choices, makespan_s=makespan_s)
+
+
+def sharpen(problem: Problem, curve: Curve, makespan_s: Floats) -> None:
+    """Solve at plans' own makespans [P], so that their bounds are as good as can be.
+
+    In long pipelines only where the curve is not known well, and in the longest nowhere.
+    """
+    if problem.n_ops <= SHORT:
+        curve.solve(makespan_s.tolist())
+    elif problem.n_ops <= _LONG:
+        curve.solve_unknown(makespan_s.tolist(), _KNOWN)
 
 
 def relaxed_solver(problem: Problem) -> RelaxedSolver:
@@ -131,7 +142,7 @@ def repeats_of(problem: Problem) -> Repeats | None:
     As many microbatches stand for themselves at either end as it takes to fill the pipeline, and in pipelines that
     are not deep one round more.
     """
-    if problem.n_ops <= _ALONE:
+    if problem.n_ops <= SHORT:
         return None
     schedule = problem.schedule
     chunks, stages = schedule.chunks_per_stage, schedule.stages
@@ -146,19 +157,21 @@ def search_plans(
     curve: Curve,
     rounder: Rounder,
     seeds: tuple[Choices, Floats],
-    baseline_s: float,
+    windows: Windows,
     points: int,
     budget: Budget,
     progress: Progress,
 ) -> Choices:
     """At most `points` plans [n, P] in topological order, as choices among the options of the rounder's problem.
 
-    seeds: plans [n, W] to begin with, and the makespans that they are meant for, [W].
+    seeds: plans [n, W] to begin with, and the makespans that they are meant for, [W]. windows: of iteration time,
+    for each of which a plan is looked for; where none is found for any, there are no plans.
     """
     variation = Variation(problem, rounder.sweeper.order)
     workshop = Workshop(rounder=rounder, variation=variation, judge=Judge(curve, problem.static_power_w))
-    windows = grid_windows(problem, curve, baseline_s, budget.subdivisions)
     pool = fill_pool(workshop, windows, seeds, budget.mixtures)
+    if not np.isfinite(pool.gap).any():
+        return pool.choices[:, :0]
     chosen = choose_plans(pool, workshop.judge, curve, points)
     windows = point_windows(pool, chosen)
     population = Population(workshop, windows, pool, budget.members)

@@ -6,6 +6,8 @@ import numpy as np
 
 from energyopt.planner.arrays import Floats, Ints
 
+_CANCELLED = 1e-12  # what is left of entries that add up to nothing
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entries:
@@ -28,13 +30,13 @@ class Entries:
         return Entries(row=self.row, column=self.column, value=self.value * factor)
 
     def summed(self) -> "Entries":
-        """One entry for each place, sorted by row and column."""
+        """One entry for each place, sorted by row and column; those that cancel are left out."""
         order = np.lexsort((self.column, self.row))
         row, column = self.row[order], self.column[order]
         begins = np.flatnonzero(np.append(True, (np.diff(row) != 0) | (np.diff(column) != 0))[: len(row)])
-        return Entries(
-            row=row[begins], column=column[begins], value=np.add.reduceat(self.value[order], begins)
-        )
+        value = np.add.reduceat(self.value[order], begins)
+        kept = np.abs(value) > _CANCELLED
+        return Entries(row=row[begins][kept], column=column[begins][kept], value=value[kept])
 
     def starts(self, rows: int) -> Ints:
         """Where each row's entries begin, [rows + 1], once they are sorted."""

@@ -1,11 +1,14 @@
 """Plans that change clocks seldom: at most so many changes an iteration, and none that could not land.
 
 `rules` says what is asked for, `viterbi` and `bounds` what it costs at least, `groups` which operations share a
-clock in the relaxed problem (`formulations.shared`), `starts` and `search` find plans, `dwell` checks them by
-the thousand. `frontier` limits a whole frontier and `tradeoff` shows what limits cost.
+clock in the relaxed problem (`formulations.shared`), `starts` and `search` find plans, `dwell` checks them by the
+thousand. `blocks` and `block_search` find plans that only have to keep a clock for long enough. `frontier` limits a
+whole frontier and `tradeoff` shows what limits cost.
 """
 
 __all__ = [
+    "block_search",
+    "blocks",
     "bounds",
     "clocks",
     "diving",

@@ -10,7 +10,7 @@ from energyopt.planner.baselines import max_clock_times_s
 from energyopt.planner.limits.blocks import BlockProblem, block_numbers
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.limits.search import Referee
-from energyopt.planner.limits.starts import mended
+from energyopt.planner.placement import grid_windows
 from energyopt.planner.progress import Progress
 from energyopt.planner.realisation.rounding import Rounder
 from energyopt.planner.solve import Effort, Solved, budget_for, repeats_of, search_plans
@@ -21,34 +21,32 @@ def block_plans(
 ) -> Choices:
     """Plans of clocks [n, P] that keep each clock for `min_dwell_s`; none where a block has no common clock.
 
-    Among them are all blocks at their fastest, and every operation at its highest clock.
+    Among them are all blocks at their fastest and, where it obeys, every operation at its highest clock.
     """
     table = referee.table
-    problem = table.problem
+    problem, n_ops = table.problem, table.problem.n_ops
     blocks = BlockProblem(table, block_numbers(table, min_dwell_s))
     if not blocks.is_possible:
-        return np.zeros((problem.n_ops, 0), dtype=np.int16)
+        return np.zeros((n_ops, 0), dtype=np.int16)
     repeats = repeats_of(problem)
-    rounder = Rounder(
-        blocks.problem, solved.curve, None if repeats is None else repeats.op_class, blocks.block_of
-    )
-    nothing = np.zeros((problem.n_ops, 0), dtype=np.int16), np.zeros(0)
-    found = search_plans(
+    groups = None if repeats is None else repeats.op_class
+    rounder = Rounder(blocks.problem, solved.curve, groups, blocks.block_of, blocks.kind_of)
+    budget = budget_for(effort, n_ops)
+    windows = grid_windows(
         problem,
         solved.curve,
-        rounder,
-        nothing,
         problem.paths.makespan_s(max_clock_times_s(problem)),
-        len(solved.makespan_s),
-        budget_for(effort, problem.n_ops),
-        progress,
+        budget.subdivisions,
+        reach_s=problem.paths.makespan_s(blocks.slowest_s()),
     )
-    choices = np.zeros((problem.n_ops, found.shape[1] + 1), dtype=np.int64)
+    seeds = np.zeros((n_ops, 0), dtype=np.int16), np.zeros(0)
+    found = search_plans(
+        problem, solved.curve, rounder, seeds, windows, len(solved.makespan_s), budget, progress
+    )
+    choices = np.zeros((n_ops, found.shape[1] + 1), dtype=np.int64)
     choices[problem.graph.order, :-1] = found
     plans = np.concatenate((blocks.clocks(choices), _highest(table)), axis=1)
-    dwell_s = referee.dwell_s(plans)
-    kept = dwell_s >= min_dwell_s
-    return np.concatenate((plans[:, kept], mended(referee, min_dwell_s, plans[:, ~kept])), axis=1)
+    return plans[:, referee.keeps(plans, min_dwell_s)]
 
 
 def _highest(table: ClockTable) -> Choices:

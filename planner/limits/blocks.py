@@ -1,18 +1,17 @@
-"""Long pipelines of operations shorter than a clock change takes: neighbours share a clock in blocks.
+"""Where a clock has to be kept for longer than an operation lasts, neighbours share one, in blocks.
 
 Consecutive operations of a stage make a block as soon as the fastest of their options last as long as a clock has
 to be kept. A block has one clock, so that no plan of blocks changes the clock too soon, and plans are searched as
 those without limits are, with blocks where there were operations.
 
-Legend: n operations as in `Schedule.ops`, C clocks, P plans (columns).
+Legend: n operations as in `Schedule.ops`, F fronts, C clocks, P plans (columns).
 """
 
 from dataclasses import replace
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices, Ints
-from energyopt.planner.hulls import lower_hull
+from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.problem import Front, Problem
 
@@ -23,59 +22,71 @@ def block_numbers(table: ClockTable, min_dwell_s: float) -> Ints:
     found: list[int] = []
     number = -1
     for begin, end in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
-        first_number, lasted_s = number + 1, np.inf
+        first, lasted_s, begun = number + 1, np.inf, begin
         for op in range(begin, end):
             if lasted_s >= min_dwell_s:
-                number, lasted_s = number + 1, 0.0
+                number, lasted_s, begun = number + 1, 0.0, op
             lasted_s += fastest_s[op]
             found.append(number)
-        if lasted_s < min_dwell_s and number > first_number:
-            found = [min(one, number - 1) for one in found]
+        if lasted_s < min_dwell_s and number > first:
             number -= 1
+            found[begun:] = [number] * (end - begun)
     return np.array(found, dtype=np.int64)
 
 
 class BlockProblem:
     """The problem in which every block has one choice: one of the clocks that all its operations can run at.
 
-    block_of: [n]; clock_of: by front, the clock (an index) that each option stands for.
+    Its fronts are those of operations in blocks of one kind, and list times and energies in the order of their
+    block's options; by themselves they need not rise or fall. They have no hulls, so that nothing can relax them.
+
+    block_of: [n]. kind_of: of each block; blocks of one kind have the same fronts one after another.
     """
 
     def __init__(self, table: ClockTable, block_of: Ints) -> None:
-        problem = table.problem
-        self.table, self.block_of = table, block_of
-        kinds: dict[tuple[int, ...], int] = {}
-        fronts: list[Front] = []
-        self.clock_of: list[Ints] = []
-        front_of = np.empty(problem.n_ops, dtype=np.int32)
+        self.block_of = block_of
         begins = np.flatnonzero(np.diff(block_of, prepend=-1)).tolist()
-        for begin, end in zip(begins, [*begins[1:], problem.n_ops], strict=True):
-            kind = tuple(problem.front_of[begin:end].tolist())
-            if kind not in kinds:
-                kinds[kind] = len(fronts)
-                clocks = _worthwhile(table, kind)
-                fronts += [_front(table, front, clocks) for front in kind]
-                self.clock_of += [clocks] * len(kind)
-            front_of[begin:end] = kinds[kind] + np.arange(len(kind))
-        self.problem: Problem = replace(problem, fronts=tuple(fronts), front_of=front_of)
+        plain = table.problem.front_of.tolist()
+        kinds: dict[tuple[int, ...], int] = {}
+        number: dict[
+            tuple[int, int], int
+        ] = {}  # of the front of operations of one front in one kind of block
+        kind_of: list[int] = []
+        front_of: list[int] = []
+        for begin, end in zip(begins, [*begins[1:], len(plain)], strict=True):
+            fronts = tuple(plain[begin:end])
+            kind = kinds.setdefault(fronts, len(kinds))
+            kind_of.append(kind)
+            front_of += [number.setdefault((front, kind), len(number)) for front in fronts]
+        self.kind_of: Ints = np.array(kind_of, dtype=np.int64)
+        self._clocks = [_worthwhile(table, list(fronts)) for fronts in kinds]
+        self._kind_of_front = [kind for _, kind in number]
+        self.problem: Problem = replace(
+            table.problem,
+            fronts=tuple(_front(table, front, self._clocks[kind]) for front, kind in number),
+            front_of=np.array(front_of, dtype=np.int32),
+        )
 
     @property
     def is_possible(self) -> bool:
         """Whether every block has a clock that all its operations were measured at."""
-        return all(len(clocks) for clocks in self.clock_of)
+        return all(len(clocks) for clocks in self._clocks)
 
     def clocks(self, choices: Ints) -> Choices:
         """Choices of the blocks' options, [n, P], as clocks."""
-        plans = np.empty(choices.shape, dtype=np.int16)
-        for index, clocks in enumerate(self.clock_of):
-            ops = self.problem.front_of == index
-            plans[ops] = clocks[choices[ops]]
-        return plans
+        most = max(map(len, self._clocks))
+        clocks_FK = np.array(
+            [np.resize(self._clocks[kind], most) for kind in self._kind_of_front], dtype=np.int16
+        )
+        return np.asarray(clocks_FK[self.problem.front_of[:, None], choices])
+
+    def slowest_s(self) -> Floats:
+        """Durations where every block takes the cheapest of its options, [n]."""
+        return np.array([front.time_s[-1] for front in self.problem.fronts])[self.problem.front_of]
 
 
-def _worthwhile(table: ClockTable, kind: tuple[int, ...]) -> Ints:
-    """The clocks that no other beats in time and energy of the whole block, fastest first."""
-    fronts = list(kind)
+def _worthwhile(table: ClockTable, fronts: list[int]) -> Ints:
+    """The clocks that no other beats in time and energy of a whole block with these fronts, fastest first."""
     time_s, effective_j = table.time_FC[fronts].sum(axis=0), table.effective_FC[fronts].sum(axis=0)
     ranked = np.lexsort((effective_j, time_s))
     ranked = ranked[np.isfinite(time_s[ranked])]
@@ -85,6 +96,9 @@ def _worthwhile(table: ClockTable, kind: tuple[int, ...]) -> Ints:
 
 
 def _front(table: ClockTable, front: int, clocks: Ints) -> Front:
-    time_s, effective_j = table.time_FC[front, clocks], table.effective_FC[front, clocks]
-    hull = lower_hull(time_s.tolist(), effective_j.tolist())
-    return Front(options=(), time_s=time_s, effective_j=effective_j, hull=hull)
+    return Front(
+        options=(),
+        time_s=table.time_FC[front, clocks],
+        effective_j=table.effective_FC[front, clocks],
+        hull=np.zeros(0, dtype=np.int64),
+    )

@@ -26,10 +26,8 @@ from energyopt.planner.limits.variants import chosen_places, times_s
 from energyopt.planner.limits.viterbi import cheapest_sequences
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
-from energyopt.planner.solve import Effort, Solved
+from energyopt.planner.solve import SHORT, Effort, Solved, sharpen
 
-_LONG = 1000  # operations
-_KNOWN = 5e-5  # relative error of the bound that is not worth another solution
 _GUIDES = 3  # sets of prices that a plan is searched by
 _ANCHORS = 6  # deadlines that prices are solved for
 _WORKERS = 2
@@ -73,8 +71,8 @@ def limit_plans(
         blocks = free[:, :0]
         if limits.max_switches is None:
             blocks = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
-        if blocks.shape[1] and (problem.n_ops > _LONG or effort is Effort.QUICK):
-            return _of_blocks(referee.table, solved, blocks)
+        if blocks.shape[1] and (problem.n_ops > SHORT or effort is Effort.QUICK):
+            return _of_blocks(referee, limits.min_dwell_s, solved, blocks)
         return _LimitedSearch(referee, solved, limits, free, blocks).run(progress)
 
     found = search(referee)
@@ -83,12 +81,26 @@ def limit_plans(
     return _joined(found, search(Referee(clock_table(problem, hurry=True))))
 
 
-def _of_blocks(table: ClockTable, solved: Solved, plans: Choices) -> Limited:
+def _of_blocks(referee: Referee, min_dwell_s: float, solved: Solved, plans: Choices) -> Limited:
     """Plans [n, P] with the bounds of the free frontier, which knows of no limits."""
-    places = chosen_places(table, plans)
-    makespan_s = table.problem.paths.makespans_s(times_s(table, places))
-    solved.curve.solve_unknown(makespan_s.tolist(), _KNOWN)
+    places, makespan_s = _settled(referee, min_dwell_s, plans)
+    sharpen(referee.table.problem, solved.curve, makespan_s)
     return Limited(choices=places, makespan_s=makespan_s, bound_j=solved.curve.bound_j)
+
+
+def _settled(referee: Referee, min_dwell_s: float, plans: Choices) -> tuple[Ints, Floats]:
+    """The places [n, P] of the options of plans, and the plans' makespans.
+
+    Options that take time which was left may shorten a span, so that some plans do without.
+    """
+    table = referee.table
+    problem = table.problem
+    places = chosen_places(table, plans)
+    if referee.minds_dwell(min_dwell_s) and any(one is not None for one in table.variants):
+        time_s = times_s(table, places)
+        kept = referee.keeps_with(plans, time_s, min_dwell_s)
+        places = np.where(kept, places, table.place_FC[problem.front_of[:, None], plans])
+    return places, problem.paths.makespans_s(times_s(table, places))
 
 
 def _joined(one: Limited, other: Limited) -> Limited:
@@ -124,10 +136,10 @@ class _LimitedSearch:
             found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
         plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)
         plans = np.concatenate((plans, self._blocks), axis=1)
-        places = chosen_places(self._table, plans)
+        places, makespan_s = _settled(self._referee, self._limits.min_dwell_s, plans)
         return Limited(
             choices=places,
-            makespan_s=self._problem.paths.makespans_s(times_s(self._table, places)),
+            makespan_s=makespan_s,
             bound_j=lambda makespan_s: self._book.bound_j(makespan_s, self._most(makespan_s)),
         )
 

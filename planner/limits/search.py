@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices, Floats
+from energyopt.planner.arrays import Choices, Flags, Floats
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.limits.dwell import shortest_dwell_s
 from energyopt.planner.limits.moves import Moves, Neighbourhood
@@ -50,6 +50,15 @@ class Referee:
     def minds_dwell(self, min_dwell_s: float) -> bool:
         """Whether spans can be too short at all: not every operation is long enough by itself."""
         return min_dwell_s > self._shortest_s
+
+    def keeps(self, plans: Choices, min_dwell_s: float) -> Flags:
+        """Whether each plan keeps every clock for so long, [W]."""
+        return self.keeps_with(plans, self.table.time_s(plans), min_dwell_s)
+
+    def keeps_with(self, plans: Choices, time_s: Floats, min_dwell_s: float) -> Flags:
+        """The same for durations [n, W] that need not be those of the table."""
+        dwell_s = self._dwell_s(plans, time_s, self._paths.finishes_s(time_s))
+        return np.asarray(dwell_s >= min_dwell_s * (1 - _INSIDE))
 
     def dwell_s(self, plans: Choices) -> Floats:
         """The shortest span at a clock in each plan, [W]."""

@@ -62,7 +62,7 @@ def joined_plans(table: ClockTable, plan: Choices, others: Choices) -> Choices:
 
 
 def mended(referee: Referee, min_dwell_s: float, plans: Choices) -> Choices:
-    """Plans whose spans are too short, with short runs joined to a neighbour until they are not; few, [n, W]."""
+    """Plans whose spans are too short, with short runs joined to a neighbour, as far as that goes; few, [n, W]."""
     if not (referee.minds_dwell(min_dwell_s) and plans.shape[1]):
         return plans[:, :0]
     cheapest = np.argsort(referee.table.effective_j(plans), kind="stable")[:_MOST_MENDED]
@@ -73,7 +73,7 @@ def _joined(referee: Referee, min_dwell_s: float, plan: Choices) -> Choices:
     """Join the run of least time with the neighbour whose clock is higher, again and again."""
     table = referee.table
     for _ in range(_MOST_JOINS):
-        if referee.dwell_s(plan[:, None])[0] >= min_dwell_s:
+        if referee.keeps(plan[:, None], min_dwell_s)[0]:
             break
         breaks = (plan[1:] != plan[:-1]) | ~table.follows
         run_of = np.concatenate(([0], np.cumsum(breaks)))
@@ -81,7 +81,10 @@ def _joined(referee: Referee, min_dwell_s: float, plan: Choices) -> Choices:
         stage_runs = np.bincount(table.stage_of[np.flatnonzero(np.diff(run_of, prepend=-1))])
         alone = stage_runs[table.stage_of[np.searchsorted(run_of, np.arange(len(busy_s)))]] == 1
         shortest = int(np.where(alone, np.inf, busy_s).argmin())
-        plan = _with_neighbours_clock(table, plan, run_of == shortest)
+        joined = _with_neighbours_clock(table, plan, run_of == shortest)
+        if (joined == plan).all():
+            break
+        plan = joined
     return plan
 
 

@@ -51,6 +51,8 @@ def fill_pool(workshop: Workshop, windows: Windows, seeds: tuple[Choices, Floats
     seeds: plans [n, W] and makespans [W] that they are meant for.
     """
     pool = _seeded(workshop, _rounded(workshop, windows), seeds)
+    if not np.isfinite(pool.gap).any():
+        return pool
     for number in range(_MIXING_ROUNDS):
         partners = _corners(pool, workshop) if number % 2 == 0 else _neighbours(pool, workshop.variation)
         pool = _mixed(workshop, pool, partners, width)
@@ -111,10 +113,19 @@ def _mixed(workshop: Workshop, pool: Pool, partners: tuple[Ints, Ints], width: i
     share = share_between(pool.makespan_s[faster], pool.makespan_s[slower], deadline_s)
     takes_slower = workshop.variation.cut(share, width)
     plans = np.where(takes_slower, pool.choices[:, slower], pool.choices[:, faster])
-    first = np.where(np.arange(len(window)) % 2, workshop.variation.gentle(len(window)), 0)
-    second = workshop.variation.gentle(len(window))
+    first, second = _mixing_factors(workshop, len(window))
     rounded = workshop.rounder.repair(plans, deadline_s, first, second, ~pool.windows.fixed[window])
     return _taken_in(workshop, pool, window, rounded)
+
+
+def _mixing_factors(workshop: Workshop, count: int) -> tuple[Ints, Ints]:
+    """Price factors of the first two sweeps over mixed plans, [W] each."""
+    variation = workshop.variation
+    if workshop.rounder.overruns:
+        factors = np.array(_OVERRUN_FACTORS)
+        return factors[variation.ranks(len(factors), count)], factors[variation.ranks(len(factors), count)]
+    first = np.where(np.arange(count) % 2, variation.gentle(count), 0)
+    return first, variation.gentle(count)
 
 
 def _taken_in(workshop: Workshop, pool: Pool, window: Ints, rounded: Rounded) -> Pool:

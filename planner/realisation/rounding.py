@@ -11,8 +11,9 @@ from energyopt.planner.arrays import Choices, Flags, Floats, Ints
 from energyopt.planner.curve import Curve
 from energyopt.planner.formulations.interface import Relaxed
 from energyopt.planner.problem import Problem
+from energyopt.planner.realisation.price_tables import price_tables
 from energyopt.planner.realisation.shortening import shortened
-from energyopt.planner.realisation.sweeps import Sweeper, price_tables
+from energyopt.planner.realisation.sweeps import Sweeper
 
 BEYOND = (
     2e-9  # relative distance past a plan's makespan at which sweeps find the plan: more than they keep off
@@ -40,25 +41,32 @@ class Rounder:
     """
 
     def __init__(
-        self, problem: Problem, curve: Curve, group_of: Ints | None = None, block_of: Ints | None = None
+        self,
+        problem: Problem,
+        curve: Curve,
+        group_of: Ints | None = None,
+        block_of: Ints | None = None,
+        kind_of: Ints | None = None,
     ) -> None:
         """Lay out the curve's solutions, which may be those of a problem with more options than this one.
 
         group_of: operations that the curve's solutions give the same prices, [n]; each its own if not given.
-        block_of: see `Sweeper`.
+        block_of, kind_of: see `Sweeper`.
         """
-        self.sweeper = Sweeper(problem, block_of)
+        self.sweeper = Sweeper(problem, block_of, kind_of)
         self.overruns = block_of is not None
         order = self.sweeper.order
         self.anchor_s = np.array([point.deadline_s for point in curve.points])
         self.relaxed_s = np.stack([point.relaxed.duration_s[order] for point in curve.points], axis=1)
         self.relaxed_s = self.sweeper.alike_s(self.relaxed_s)
         if group_of is not None or block_of is not None:
-            fastest_s = problem.fastest_s[order]
+            fastest_s = self.sweeper.fastest_s
             self.relaxed_s = shortened(self.sweeper, self.relaxed_s, fastest_s, self.anchor_s)
         prices = np.stack([_prices(problem, point.relaxed) for point in curve.points], axis=1)
         groups = None if group_of is None else group_of[order]
-        self._tables = price_tables(problem, self.sweeper, prices[order], groups)
+        self._tables = price_tables(
+            problem, self.sweeper.front_of, prices[order], groups, self.sweeper.shared
+        )
 
     def round_relaxed(
         self, deadline_s: Floats, spare_s: Floats, first: Ints, second: Ints, may_shrink: Flags

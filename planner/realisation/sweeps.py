@@ -15,47 +15,51 @@ options of the longest front, A anchors (relaxed solutions that give prices), R 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.levels import Level
 from energyopt.planner.problem import Problem
-from energyopt.planner.realisation.blocks import Leaders, blocks_of
 from energyopt.planner.realisation.fitting import Fitting
+from energyopt.planner.realisation.price_tables import PriceTables
+from energyopt.planner.realisation.shared_choices import Leaders, SharedChoices
 
-FACTORS = np.array([0.0, 0.3, 0.5, 0.7, 0.85, 0.95, 1.0, 1.2, 1.6, 3.0, 1e6])  # the last ones only disturb
-GENTLE = 7  # the factors before this index are for rounding
-_ROUNDING = 1e-12  # relative: what times and costs that are equal may differ by once they are computed
+_ROUNDING = 1e-12  # relative: what times that are equal may differ by once they are computed
 
 
 class Sweeper:
     """The graph and the fronts, laid out for sweeps over populations of plans."""
 
-    def __init__(self, problem: Problem, block_of: Ints | None = None) -> None:
-        """block_of: consecutive operations that share a choice have one number, as in `Schedule.ops`, [n]."""
+    def __init__(self, problem: Problem, block_of: Ints | None = None, kind_of: Ints | None = None) -> None:
+        """block_of, kind_of: which operations share a choice, see `SharedChoices`; none do if not given."""
         self.order: Ints = problem.graph.order.astype(np.int64)
         self._paths, self._levels = problem.paths, problem.paths.levels
         self.front_of: Ints = problem.front_of[self.order].astype(np.int64)
-        self.width = max(len(front.time_s) for front in problem.fronts)
-        self._time_FK = _padded([front.time_s for front in problem.fronts], self.width)
-        self._effective_FK = _padded([front.effective_j for front in problem.fronts], self.width)
-        self.blocks = None if block_of is None else blocks_of(block_of, self.order)
-        self._leaders = (None, None) if self.blocks is None else self.blocks.leaders
+        self._width = max(len(front.time_s) for front in problem.fronts)
+        self._time_FK = _padded([front.time_s for front in problem.fronts], self._width)
+        self._effective_FK = _padded([front.effective_j for front in problem.fronts], self._width)
+        self.shared = None
+        if block_of is not None and kind_of is not None:
+            self.shared = SharedChoices(block_of, kind_of, self.order)
         self._fitting = self._fitted()
-        steps_s = np.concatenate([np.diff(front.time_s) for front in problem.fronts])
+        steps_s = np.concatenate([np.diff(one[np.isfinite(one)]) for one in self._fitting.time_FK])
         self.step_s = float(np.median(steps_s)) if len(steps_s) else 0.0
         self._tolerance_s = _ROUNDING * problem.paths.makespan_s(problem.fastest_s)
 
     def _fitted(self) -> Fitting:
         """What fits is decided by an operation's time, or that of its whole block."""
-        if self.blocks is None:
+        if self.shared is None:
             return Fitting(self._time_FK, self.front_of)
-        front_of = np.append(self.front_of, len(self._time_FK))
-        times_s = np.concatenate((self._time_FK, np.zeros((1, self.width))))
-        kinds, kind_of = np.unique(front_of[self.blocks.members], axis=1, return_inverse=True)
-        return Fitting(times_s[kinds].sum(axis=0), kind_of.ravel())
+        examples = self.shared.examples()
+        members = [self.shared.members(examples[kind : kind + 1])[:, 0] for kind in range(len(examples))]
+        total_s = np.stack([self._time_FK[self.front_of[one]].sum(axis=0) for one in members])
+        return Fitting(total_s, self.shared.kind_of)
+
+    @property
+    def fastest_s(self) -> Floats:
+        """The shortest duration of each operation, [n]."""
+        return np.asarray(self._time_FK.min(axis=1)[self.front_of])
 
     def time_s(self, choices: Choices) -> Floats:
         """Durations of chosen options, [n, W]."""
@@ -67,7 +71,7 @@ class Sweeper:
         return np.asarray(chosen.sum(axis=0))
 
     def forward(
-        self, latest_finish_s: Floats, tables: "PriceTables", rows: Ints
+        self, latest_finish_s: Floats, tables: PriceTables, rows: Ints
     ) -> tuple[Choices, Floats, Floats]:
         """Choose from the first operation on; return choices, start and finish times, all [n, W].
 
@@ -79,38 +83,38 @@ class Sweeper:
         finish_s[-1] = 0.0
         start_s = np.empty_like(latest_finish_s)
         limit_s = latest_finish_s + self._tolerance_s
-        choose = self._chooser(tables, rows, choices, self._leaders[0])
+        choose = self._chooser(tables, rows, choices, None if self.shared is None else self.shared.first)
         for level in self._levels.before:
             ops = level.places
             begin_s = level.latest_s(finish_s)
             time_s = choose(limit_s[ops] - begin_s, ops)
             start_s[ops] = begin_s
             np.add(begin_s, time_s, out=finish_s[ops])
-        if self.blocks is not None:
-            start_s -= self.blocks.beside_s(finish_s[:-1] - start_s)
+        if self.shared is not None:
+            start_s -= self.shared.beside_s(finish_s[:-1] - start_s)
         return choices, start_s, finish_s[:-1]
 
     def backward(
-        self, earliest_start_s: Floats, deadline_s: Floats, tables: "PriceTables", rows: Ints
+        self, earliest_start_s: Floats, deadline_s: Floats, tables: PriceTables, rows: Ints
     ) -> tuple[Choices, Floats, Floats]:
         """Choose from the last operation back; return choices, start and finish times, all [n, W]."""
         choices, start_s = _empty(earliest_start_s)
         start_s[-1] = deadline_s
         finish_s = np.empty_like(earliest_start_s)
         limit_s = earliest_start_s - self._tolerance_s
-        choose = self._chooser(tables, rows, choices, self._leaders[1])
+        choose = self._chooser(tables, rows, choices, None if self.shared is None else self.shared.last)
         for level in reversed(self._levels.after):
             ops = level.places
             end_s = level.earliest_s(start_s)
             time_s = choose(end_s - limit_s[ops], ops)
             finish_s[ops] = end_s
             np.subtract(end_s, time_s, out=start_s[ops])
-        if self.blocks is not None:
-            finish_s += self.blocks.beside_s(finish_s - start_s[:-1])
+        if self.shared is not None:
+            finish_s += self.shared.beside_s(finish_s - start_s[:-1])
         return choices, start_s[:-1], finish_s
 
     def _chooser(
-        self, tables: "PriceTables", rows: Ints, choices: Choices, leaders: Leaders | None
+        self, tables: PriceTables, rows: Ints, choices: Choices, leaders: Leaders | None
     ) -> Callable[[Floats, slice], Floats]:
         """What chooses the best options for room [L, W] of neighbouring operations, and gives the times they take.
 
@@ -118,7 +122,7 @@ class Sweeper:
         """
         best, of_table = tables.best.ravel(), (tables.table_of * tables.best.shape[1])[:, None]
         shift = of_table - self._fitting.offset
-        first = (self.front_of * self.width)[:, None]
+        first = (self.front_of * self._width)[:, None]
         times_s, places = self._time_FK.ravel(), self._fitting.places
         per_op, per_plan = (rows + shift, None) if rows.ndim > 1 else (shift, rows)
 
@@ -144,18 +148,17 @@ class Sweeper:
             ops = level.places
             finish_s[ops] = end_s = level.earliest_s(start_s)
             np.subtract(end_s, time_s[ops], out=start_s[ops])
-        return finish_s if self.blocks is None else finish_s + self.blocks.beside_s(time_s)
+        return finish_s if self.shared is None else finish_s + self.shared.beside_s(time_s)
 
     def alike_s(self, time_s: Floats) -> Floats:
         """Durations [n, W] with each block's time shared out as one option, or two, would need it."""
-        if self.blocks is None:
+        if self.shared is None:
             return time_s
-        total_s = time_s + self.blocks.beside_s(time_s)
+        total_s = time_s + self.shared.beside_s(time_s)
         found = np.empty_like(time_s)
-        kinds = np.stack((self.front_of, self._fitting.front_of))
-        for front, kind in np.unique(kinds, axis=1).T.tolist():
-            ops = (self.front_of == front) & (self._fitting.front_of == kind)
-            own_s, totals_s = self._time_FK[front], self._fitting.time_FK[kind]
+        for front in np.unique(self.front_of):
+            ops = np.flatnonzero(self.front_of == front)  # all in blocks of one kind
+            own_s, totals_s = self._time_FK[front], self._fitting.time_FK[self.shared.kind_of[ops[0]]]
             known = np.isfinite(own_s)
             found[ops] = np.interp(total_s[ops], totals_s[known], own_s[known])
         return found
@@ -197,58 +200,6 @@ def _one_way(levels: Sequence[Level], time_s: Floats, spare_s: Floats) -> tuple[
         np.add(longest_s, time_s[ops], out=reach_s[ops])
         np.add(along_s, spare_s[ops], out=total_s[ops])
     return reach_s[:-1], total_s[:-1]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PriceTables:
-    """For each operation, anchor and factor: the best option among the fastest k ones, for k = 0..K."""
-
-    best: Choices  # [tables, A * R * (K + 1)]
-    table_of: Ints  # [n]
-    options: int  # K
-
-    def rows(self, anchor: Ints, factor: Ints) -> Ints:
-        """Where the rows of given anchors and factors begin; the arguments broadcast."""
-        return np.asarray((anchor * len(FACTORS) + factor) * (self.options + 1))
-
-
-def price_tables(
-    problem: Problem, sweeper: Sweeper, price_w: Floats, group_of: Ints | None = None
-) -> PriceTables:
-    """Tabulate the best options for prices [n, A], operations in the sweeper's order.
-
-    group_of: operations of one group [n] have one front and the same prices, so that they share a table; each has
-        its own if not given.
-    """
-    group_of = np.arange(len(price_w)) if group_of is None else group_of
-    members = np.arange(len(price_w))[None] if sweeper.blocks is None else sweeper.blocks.members
-    first, table_of = _tables(members, group_of)
-    options = sweeper.width
-    best = np.zeros((len(first), price_w.shape[1], len(FACTORS), options + 1), dtype=np.int16)
-    for index, front in enumerate(problem.fronts):
-        own = np.flatnonzero(sweeper.front_of[first] == index)
-        count = len(front.time_s)
-        cost_j = np.zeros((len(own), price_w.shape[1], len(FACTORS), count))
-        for member in members[:, first[own]]:
-            if member.size and member[0] < len(price_w):
-                part = problem.fronts[sweeper.front_of[member[0]]]
-                price = price_w[member][:, :, None, None]
-                cost_j += part.effective_j + FACTORS[:, None] * price * part.time_s
-        tie_j = _ROUNDING * np.abs(cost_j).max(axis=-1, keepdims=True)
-        is_best = cost_j <= np.minimum.accumulate(cost_j, axis=-1) + tie_j
-        ranks = np.where(is_best, np.arange(count, dtype=np.int16), np.int16(0))
-        best[own, :, :, 1 : count + 1] = np.maximum.accumulate(ranks, axis=-1)
-    return PriceTables(best=best.reshape(len(first), -1), table_of=table_of, options=options)
-
-
-def _tables(members: Ints, group_of: Ints) -> tuple[Ints, Ints]:
-    """One operation of each table, and the table of each operation, [n]: by the groups of its block's members."""
-    if len(members) == 1:
-        groups, first = np.unique(group_of, return_index=True)
-        return first, np.searchsorted(groups, group_of)
-    padded = np.append(group_of, -1)
-    _, first, table_of = np.unique(padded[members], axis=1, return_index=True, return_inverse=True)
-    return first, table_of.ravel()
 
 
 def _padded(rows: list[Floats], width: int) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.problem import Problem
-from energyopt.planner.realisation.sweeps import FACTORS, GENTLE
+from energyopt.planner.realisation.price_tables import FACTORS, GENTLE
 from energyopt.schemas.ops import OpKind
 
 _MOST_SLANT = 4  # steps of the cut's slant over the stages and between the kinds, either way

@@ -36,13 +36,12 @@ def woven(problem: Problem, order: Ints, stages: list[StageFront], periods_s: Fl
     beside[:-1] |= full[1:]
     for stage, keeps_within in zip(stages, beside, strict=True):
         pair = _around(stage, periods_s)
-        share = np.where(keeps_within, 0.0, pair.share)
+        within = (np.searchsorted(stage.time_s, periods_s, side="right") - 1).clip(0)
+        faster, share = np.where(keeps_within, within, pair.faster), np.where(keeps_within, 0.0, pair.share)
         for column, front in enumerate(stage.fronts):
             ops = np.flatnonzero(front_of == front)
             slower = _given_out(wave[ops], share)
-            plans[ops] = np.where(
-                slower, stage.choices[pair.slower, column], stage.choices[pair.faster, column]
-            )
+            plans[ops] = np.where(slower, stage.choices[pair.slower, column], stage.choices[faster, column])
     return plans
 
 

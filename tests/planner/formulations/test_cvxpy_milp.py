@@ -80,5 +80,5 @@ def test_a_search_cut_short_says_so(real_job: Callable[..., Any], make_problem: 
         return
     assert found.lower_bound_j <= found.effective_j + 1e-6 * abs(found.effective_j)
     apart_j = found.effective_j - found.lower_bound_j
-    assert found.proven == (apart_j <= 1e-4 * abs(found.effective_j))  # a fast machine may finish
+    assert not found.proven or apart_j <= 1e-4 * abs(found.effective_j)  # a fast machine may finish
     assert found.makespan_s <= deadline_s * (1 + 1e-9)

@@ -9,7 +9,8 @@ import pytest
 
 from energyopt.planner.limits.blocks import BlockProblem, block_numbers
 from energyopt.planner.limits.clocks import ClockTable
-from energyopt.planner.realisation.sweeps import FACTORS, Sweeper, price_tables
+from energyopt.planner.realisation.price_tables import FACTORS, price_tables
+from energyopt.planner.realisation.sweeps import Sweeper
 
 PLANS = 6
 JOBS = [
@@ -51,9 +52,11 @@ def test_whatever_a_sweep_chooses_a_block_has_one_clock(table: ClockTable) -> No
     """And every operation takes the time that it was measured to take at that clock."""
     blocks = BlockProblem(table, block_numbers(table, 2.5))
     problem = blocks.problem
-    sweeper = Sweeper(problem, blocks.block_of)
+    sweeper = Sweeper(problem, blocks.block_of, blocks.kind_of)
     rng = np.random.default_rng(0)
-    tables = price_tables(problem, sweeper, rng.uniform(0, 500, (problem.n_ops, 1)))
+    tables = price_tables(
+        problem, sweeper.front_of, rng.uniform(0, 500, (problem.n_ops, 1)), shared=sweeper.shared
+    )
     fastest_s = np.repeat(problem.fastest_s[sweeper.order][:, None], PLANS, axis=1)
     deadline_s = sweeper.makespan_s(fastest_s) * np.linspace(1.0, 1.6, PLANS)
     rows = tables.rows(np.zeros(PLANS, dtype=np.int64), rng.integers(0, len(FACTORS), (problem.n_ops, PLANS)))
@@ -73,9 +76,9 @@ def test_whatever_a_sweep_chooses_a_block_has_one_clock(table: ClockTable) -> No
 def test_a_block_takes_the_best_option_that_fits_into_its_time(table: ClockTable) -> None:
     """Of one block alone, by trying all: what comes before it has all the time it wants."""
     blocks = BlockProblem(table, block_numbers(table, 2.5))
-    sweeper = Sweeper(blocks.problem, blocks.block_of)
+    sweeper = Sweeper(blocks.problem, blocks.block_of, blocks.kind_of)
     price_w = np.full((blocks.problem.n_ops, 1), 120.0)
-    tables = price_tables(blocks.problem, sweeper, price_w)
+    tables = price_tables(blocks.problem, sweeper.front_of, price_w, shared=sweeper.shared)
     anchor = np.zeros(PLANS, dtype=np.int64)
     first = _blocks(table, 2.5)[0]  # of the first stage: nothing comes before it
     fronts = [blocks.problem.fronts[front] for front in blocks.problem.front_of[first]]

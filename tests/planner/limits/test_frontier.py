@@ -155,18 +155,77 @@ def test_limits_that_are_none(wrong: dict[str, Any], words: str) -> None:
         SwitchLimits(**wrong)
 
 
-@pytest.mark.parametrize(("effort", "microbatches"), [(Effort.QUICK, 12), (Effort.QUICK, 72)])
+@pytest.mark.parametrize(
+    ("effort", "microbatches", "p2p_time_s"),
+    [(Effort.QUICK, 12, 0.0), (Effort.QUICK, 72, 0.0), (Effort.NORMAL, 72, 0.003), (Effort.NORMAL, 6, 0.003)],
+)
 def test_clocks_that_outlast_operations_cost_little(
-    effort: Effort, microbatches: int, real_job: Callable[..., Any]
+    effort: Effort, microbatches: int, p2p_time_s: float, real_job: Callable[..., Any]
 ) -> None:
     """A real profile whose forwards take two thirds of the time that a clock has to be kept; the bound is free."""
     job = real_job("a100", microbatches=microbatches)
+    job = job._replace(pipeline=replace(job.pipeline, p2p_time_s=p2p_time_s))
     dwell_s = 1.5 * min(row.time_s for row in job.profile.rows)
-    frontier = plan_frontier(*job, points=8, effort=effort, limits=SwitchLimits(min_dwell_s=dwell_s))
+    settings = {"points": 8, "effort": effort, "limits": SwitchLimits(min_dwell_s=dwell_s)}
+    frontier = plan_frontier(*job, **settings)
     for point in frontier.points:
         assert _shortest_dwell_s(frontier, point) >= dwell_s * (1 - 1e-9)
     gaps = [point.gap for point in frontier.points]
-    assert len(gaps) == 8
+    assert len(gaps) >= 7
     assert max(gaps) <= 0.06
-    assert median(gaps) <= 0.02
+    assert median(gaps) <= 0.03
     assert frontier.points[0].iteration_time_s <= frontier.max_clock.iteration_time_s * (1 + 1e-9)
+    if effort is Effort.QUICK:
+        assert plan_frontier(*job, **settings) == frontier
+
+
+@pytest.mark.parametrize("microbatches", [12, 72])
+def test_a_dwell_beyond_a_real_iteration(microbatches: int, real_job: Callable[..., Any]) -> None:
+    limits = SwitchLimits(min_dwell_s=1000.0)
+    frontier = plan_frontier(
+        *real_job("a100", microbatches=microbatches), points=4, effort=Effort.QUICK, limits=limits
+    )
+    assert all(point.clock_switches == 0 for point in frontier.points)
+    assert len(frontier.points) >= 3
+
+
+@pytest.mark.parametrize("effort", [Effort.QUICK, Effort.NORMAL])
+def test_the_highest_clock_of_some_operations_alone(
+    effort: Effort, random_job: Callable[..., Any], make_profile: Callable[..., Any]
+) -> None:
+    """Without limits forwards would run at a clock that backwards were not measured at, and change every time."""
+    job = random_job(3, most=1, stages=2, microbatches=6)
+    rows = []
+    for row in job.profile.rows:
+        for clock in (1300, 1400) if row.op == "forward" else (1300,):
+            faster = 1300 / clock
+            rows.append(
+                (row.stage, row.chunk, row.op, clock, row.time_s * faster, row.energy_j / faster**0.5)
+            )
+    limits = SwitchLimits(min_dwell_s=2.5 * max(row.time_s for row in job.profile.rows))
+    frontier = plan_frontier(
+        make_profile(rows), job.pipeline, job.schedule, points=4, effort=effort, limits=limits
+    )
+    for point in frontier.points:
+        assert _shortest_dwell_s(frontier, point) >= limits.min_dwell_s * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("effort", [Effort.QUICK, Effort.NORMAL])
+def test_only_clocks_that_cannot_be_shared_are_worth_it(
+    effort: Effort, random_job: Callable[..., Any], make_profile: Callable[..., Any]
+) -> None:
+    """The best clock of forwards is a bad one for backwards, and the other way round: all shared ones are slow."""
+    job = random_job(3, most=1, stages=2, microbatches=4)
+    cost = {("forward", 1300): (1.0, 100.0), ("forward", 1400): (2.0, 300.0)}
+    cost |= {("backward", 1300): (3.0, 500.0), ("backward", 1400): (1.5, 200.0)}
+    rows = [
+        (row.stage, row.chunk, row.op, clock, *cost[str(row.op), clock])
+        for row in job.profile.rows
+        for clock in (1300, 1400)
+    ]
+    limits = SwitchLimits(min_dwell_s=4.0)
+    frontier = plan_frontier(
+        make_profile(rows), job.pipeline, job.schedule, points=4, effort=effort, limits=limits
+    )
+    for point in frontier.points:
+        assert _shortest_dwell_s(frontier, point) >= 4.0 * (1 - 1e-9)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from energyopt.planner.problem import Problem
-from energyopt.planner.realisation.sweeps import FACTORS, Sweeper, price_tables
+from energyopt.planner.realisation.price_tables import FACTORS, price_tables
+from energyopt.planner.realisation.sweeps import Sweeper
 
 JOBS = [
     {"stages": 3, "microbatches": 4},
@@ -27,7 +28,7 @@ def problem(request: pytest.FixtureRequest, random_job: Callable[..., Any], make
 def tables(problem: Problem) -> Any:
     """One anchor with random prices, as large as the slopes of the fronts."""
     price_w = np.random.default_rng(0).uniform(0, 500, (problem.n_ops, 1))
-    return price_tables(problem, Sweeper(problem), price_w)
+    return price_tables(problem, Sweeper(problem).front_of, price_w)
 
 
 def _windows(problem: Problem, slack: float) -> tuple[Any, Any, Any]:
@@ -88,7 +89,7 @@ def test_price_tables_hold_the_best_option(problem: Problem) -> None:
     """Least effective energy + factor x price x time among the fastest k, the slower one in a tie."""
     sweeper = Sweeper(problem)
     price_w = np.random.default_rng(5).uniform(0, 800, (problem.n_ops, 3))
-    tables = price_tables(problem, sweeper, price_w)
+    tables = price_tables(problem, sweeper.front_of, price_w)
     for op, index in enumerate(sweeper.front_of):
         front = problem.fronts[index]
         for anchor in range(3):
