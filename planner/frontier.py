@@ -1,6 +1,7 @@
 """Planning a profile: from rows and a schedule to a frontier whose every number is recomputed independently."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from energyopt.planner.arrays import Ints
 from energyopt.planner.baselines import max_clock_baseline, max_clock_times_s, single_clock_baselines
@@ -9,11 +10,8 @@ from energyopt.planner.composition.switching import SwitchCost, refuse_uncounted
 from energyopt.planner.composition.table import Composition, Offer, offered_options
 from energyopt.planner.graph import build_graph
 from energyopt.planner.limits.rules import SwitchLimits
-from energyopt.planner.limits.tradeoff import Tradeoff, weigh
 from energyopt.planner.points import PointMaker, fewest, named_points, undominated
-from energyopt.planner.power.cap import CapSearch
 from energyopt.planner.power.rule import PeakRule
-from energyopt.planner.power.trials import Court
 from energyopt.planner.problem import Problem, build_problem
 from energyopt.planner.progress import Progress, Warn, ignore, part, silent
 from energyopt.planner.savings import Savings
@@ -26,6 +24,9 @@ from energyopt.schemas.ops import Schedule
 from energyopt.schemas.pipeline import Pipeline
 from energyopt.schemas.plan import Baseline
 from energyopt.schemas.profile import Profile
+
+if TYPE_CHECKING:
+    from energyopt.planner.limits.tradeoff import Tradeoff
 
 FEWEST_POINTS = 4  # fastest, baseline's time, least energy, least energy-delay product
 _UNCAPPED = 0.2  # share of planning under a cap that planning without it takes
@@ -83,12 +84,14 @@ def plan_and_weigh(
     peak: PeakRule | None = None,
     warn: Warn = ignore,
     progress: Progress = silent,
-) -> tuple[Frontier, Tradeoff]:
+) -> "tuple[Frontier, Tradeoff]":
     """The frontier of `plan_frontier`, and what fewer clock changes would cost at a few iteration times.
 
     Raises:
         As `plan_frontier`, and RequestError: a cap on peak power, which is not weighed.
     """
+    from energyopt.planner.limits.tradeoff import weigh  # loaded here: few ask for it
+
     if peak is not None and peak.cap_w is not None:
         raise RequestError("--switch-tradeoff knows no --peak-power-cap-w; leave one of the two out")
     composition = composition or Composition()
@@ -166,6 +169,9 @@ def _keeping_to_cap(
     progress: Progress,
 ) -> list[WayPlans]:
     """Plans that keep to the cap on peak power, those of `ways` among them."""
+    from energyopt.planner.power.cap import CapSearch  # loaded here: few ask for it
+    from energyopt.planner.power.trials import Court
+
     baseline_s = ways[0].problem.paths.makespan_s(max_clock_times_s(ways[0].problem))
     court = Court(
         offer=job.offer,

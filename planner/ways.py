@@ -14,7 +14,8 @@ import numpy as np
 
 from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.certificate import certify
-from energyopt.planner.limits.frontier import Limited, limit_plans
+from energyopt.planner.limits.frontier import limit_plans
+from energyopt.planner.limits.limited import Limited
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.points import PaperPlan
 from energyopt.planner.problem import Problem

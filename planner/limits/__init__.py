@@ -15,6 +15,8 @@ __all__ = [
     "dwell",
     "frontier",
     "groups",
+    "limited",
+    "move_search",
     "moves",
     "plans",
     "prices",

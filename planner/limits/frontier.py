@@ -1,52 +1,22 @@
 """A frontier under limits on clock changes: a plan for every iteration time of the free frontier that can be kept.
 
-Where every free plan obeys, there is nothing to do. Else prices are solved for at a few deadlines, which bound all
-others too, and each deadline gets a plan of its own; the free plan is among those it is searched from.
+Where every free plan obeys, there is nothing to do. Where the number of changes is not limited, plans are found by
+blocks (`blocks`), and stand beside the bounds of the free frontier, which knows of no limits. Else, and for short
+pipelines from there on, they are found move by move (`move_search`), with bounds under the limits.
 
 Legend: n operations as in `Schedule.ops`, P plans (columns).
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-
 import numpy as np
 
-from energyopt.planner.arrays import Choices, Floats, Ints
-from energyopt.planner.baselines import max_clock_times_s
-from energyopt.planner.limits.block_search import block_plans
-from energyopt.planner.limits.clocks import ClockTable, clock_table
-from energyopt.planner.limits.groups import common_clocks, stage_groups
-from energyopt.planner.limits.moves import RunMoves
-from energyopt.planner.limits.plans import even_by_stage, limited_plan
-from energyopt.planner.limits.prices import PriceBook
+from energyopt.planner.arrays import Choices
+from energyopt.planner.limits.clocks import clock_table
+from energyopt.planner.limits.limited import Limited, settled
 from energyopt.planner.limits.rules import SwitchLimits, check_possible
-from energyopt.planner.limits.search import Referee, Task, improve
-from energyopt.planner.limits.variants import chosen_places, times_s
-from energyopt.planner.limits.viterbi import cheapest_sequences
+from energyopt.planner.limits.search import Referee, Task
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
 from energyopt.planner.solve import SHORT, Effort, Solved, sharpen
-
-_GUIDES = 3  # sets of prices that a plan is searched by
-_ANCHORS = 6  # deadlines that prices are solved for
-_WORKERS = 2
-_TIME_COUNTS = 1e3  # how many times static power a second costs where the fastest plan is looked for
-_ROUNDS = 60
-_SAME_TIME = 1e-9  # relative distance below which two deadlines are one
-_REACH = 1.1  # how far past the slowest free plan that of least energy is looked for
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Limited:
-    """Plans, their makespans [P], and the bound under the limits on plans of any makespan.
-
-    choices: the place of each operation's option among those measured of its front, [n, P].
-    """
-
-    choices: Ints
-    makespan_s: Floats
-    bound_j: Callable[[float], float]
 
 
 def limit_plans(
@@ -54,8 +24,7 @@ def limit_plans(
 ) -> Limited | None:
     """Plans that obey for the free plans' makespans and the fastest one possible; None where the free plans obey.
 
-    Where the number of changes is not limited, plans are found by blocks (`blocks`). Short pipelines' ones are then
-    improved move by move, unless the effort is to be quick.
+    At quick effort, or in pipelines that are not short, plans of blocks are not improved by moves.
 
     Raises:
         RequestError: no plan can obey.
@@ -63,44 +32,38 @@ def limit_plans(
     table = clock_table(problem)
     referee = Referee(table)
     free = table.of_options(solved.choices)
-    if np.isfinite(referee.cost_j(_task(problem, np.inf, limits), free)).all():
+    task = Task(deadline_s=np.inf, limits=limits, power_w=problem.static_power_w)
+    if np.isfinite(referee.cost_j(task, free)).all():
         return None
     check_possible(table, limits)
-
-    def search(referee: Referee) -> Limited:
-        blocks = free[:, :0]
-        if limits.max_switches is None:
-            blocks = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
-        if blocks.shape[1] and (problem.n_ops > SHORT or effort is Effort.QUICK):
-            return _of_blocks(referee, limits.min_dwell_s, solved, blocks)
-        return _LimitedSearch(referee, solved, limits, free, blocks).run(progress)
-
-    found = search(referee)
+    found = _found(referee, solved, limits, free, effort, progress)
     if all(one is None for one in table.variants):
         return found
-    return _joined(found, search(Referee(clock_table(problem, hurry=True))))
+    hurried = Referee(clock_table(problem, hurry=True))
+    return _joined(found, _found(hurried, solved, limits, free, effort, progress))
+
+
+def _found(
+    referee: Referee, solved: Solved, limits: SwitchLimits, free: Choices, effort: Effort, progress: Progress
+) -> Limited:
+    """Plans by one table of clocks; free: the free plans' clocks, [n, P]."""
+    # loaded here: what is not limited needs none of this
+    from energyopt.planner.limits.block_search import block_plans
+    from energyopt.planner.limits.move_search import MoveSearch
+
+    blocks = free[:, :0]
+    if limits.max_switches is None:
+        blocks = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
+    if blocks.shape[1] and (referee.table.problem.n_ops > SHORT or effort is Effort.QUICK):
+        return _of_blocks(referee, limits.min_dwell_s, solved, blocks)
+    return MoveSearch(referee, solved, limits, free, blocks).run(progress)
 
 
 def _of_blocks(referee: Referee, min_dwell_s: float, solved: Solved, plans: Choices) -> Limited:
-    """Plans [n, P] with the bounds of the free frontier, which knows of no limits."""
-    places, makespan_s = _settled(referee, min_dwell_s, plans)
+    """Plans [n, P] with the bounds of the free frontier."""
+    places, makespan_s = settled(referee, min_dwell_s, plans)
     sharpen(referee.table.problem, solved.curve, makespan_s)
     return Limited(choices=places, makespan_s=makespan_s, bound_j=solved.curve.bound_j)
-
-
-def _settled(referee: Referee, min_dwell_s: float, plans: Choices) -> tuple[Ints, Floats]:
-    """The places [n, P] of the options of plans, and the plans' makespans.
-
-    Options that take time which was left may shorten a span, so that some plans do without.
-    """
-    table = referee.table
-    problem = table.problem
-    places = chosen_places(table, plans)
-    if referee.minds_dwell(min_dwell_s) and any(one is not None for one in table.variants):
-        time_s = times_s(table, places)
-        kept = referee.keeps_with(plans, time_s, min_dwell_s)
-        places = np.where(kept, places, table.place_FC[problem.front_of[:, None], plans])
-    return places, problem.paths.makespans_s(times_s(table, places))
 
 
 def _joined(one: Limited, other: Limited) -> Limited:
@@ -110,92 +73,3 @@ def _joined(one: Limited, other: Limited) -> Limited:
         makespan_s=np.concatenate((one.makespan_s, other.makespan_s)),
         bound_j=lambda makespan_s: max(one.bound_j(makespan_s), other.bound_j(makespan_s)),
     )
-
-
-class _LimitedSearch:
-    def __init__(
-        self, referee: Referee, solved: Solved, limits: SwitchLimits, free: Choices, blocks: Choices
-    ) -> None:
-        """free, blocks: plans to begin with, as clocks [n, P]; those of blocks obey."""
-        self._referee, self._table, self._problem = referee, referee.table, referee.table.problem
-        self._limits = limits
-        self._free, self._free_s = free, solved.makespan_s
-        self._blocks, self._blocks_s = blocks, referee.makespan_s(blocks)
-        self._book = book_for(self._table, solved, limits)
-
-    def run(self, progress: Progress) -> Limited:
-        progress("prices of clock changes", 0.95)
-        fastest = self._fastest()
-        deadlines_s = self._deadlines_s(float(self._referee.makespan_s(fastest[:, None])[0]))
-        anchors_s = deadlines_s[np.unique(np.linspace(0, len(deadlines_s) - 1, _ANCHORS).round().astype(int))]
-        self._book.solve([(time_s, self._most(time_s)) for time_s in anchors_s.tolist()])
-        for time_s in deadlines_s.tolist():
-            self._book.borrow_free(time_s, self._most(time_s))
-        progress("plans of few clock changes", 0.97)
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
-        plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)
-        plans = np.concatenate((plans, self._blocks), axis=1)
-        places, makespan_s = _settled(self._referee, self._limits.min_dwell_s, plans)
-        return Limited(
-            choices=places,
-            makespan_s=makespan_s,
-            bound_j=lambda makespan_s: self._book.bound_j(makespan_s, self._most(makespan_s)),
-        )
-
-    def _most(self, makespan_s: float) -> float:
-        """Changes that a plan of this makespan can have."""
-        total_s = makespan_s + self._problem.fixed_time_s
-        return self._limits.most_within(total_s, self._problem.schedule.stages)
-
-    def _fastest(self) -> Choices:
-        """The fastest plan found that obeys, [n]."""
-        task = _task(self._problem, np.inf, self._limits, _TIME_COUNTS)
-        price_w = np.full(self._problem.n_ops, task.power_w / self._problem.schedule.stages)
-        even = even_by_stage(self._table, price_w)
-        begun = np.concatenate((self._free, self._blocks, even, self._fewest()), axis=1)
-        cost_j = self._referee.cost_j(task, begun)
-        moves = RunMoves(self._table, price_w, 0.0)
-        return improve(self._referee, task, begun[:, int(cost_j.argmin())], moves, _ROUNDS)[0]
-
-    def _fewest(self) -> Choices:
-        """A plan of fewest changes, whatever its time: what is left where no other obeys, [n, 1]."""
-        energy_j = np.where(np.isfinite(self._table.effective_nC), np.abs(self._table.effective_nC), 0.0)
-        dearest_j = np.array([2 * float(energy_j.max(axis=1).sum()) + 1.0])
-        return cheapest_sequences(self._table, np.zeros(self._problem.n_ops), dearest_j).plans
-
-    def _deadlines_s(self, fastest_s: float) -> Floats:
-        baseline_s = self._problem.paths.makespan_s(max_clock_times_s(self._problem))
-        wished_s = np.unique(np.append(self._free_s, baseline_s))
-        later_s = wished_s[wished_s > fastest_s * (1 + _SAME_TIME)]
-        return np.concatenate(([fastest_s], later_s))
-
-    def _plan(self, deadline_s: float, fastest: Choices) -> Choices:
-        """The best plan found for a deadline, [n]; the fastest one always keeps it."""
-        task = _task(self._problem, deadline_s, self._limits)
-        nearest = np.argsort(np.abs(self._free_s - deadline_s), kind="stable")[:2]
-        in_time = np.flatnonzero(self._blocks_s <= deadline_s)
-        slowest = in_time[np.argsort(-self._blocks_s[in_time], kind="stable")[:2]]
-        known = np.concatenate((self._free[:, nearest], self._blocks[:, slowest], fastest[:, None]), axis=1)
-        guides = self._book.guides(deadline_s, self._most(deadline_s), _GUIDES)
-        found = limited_plan(self._referee, task, guides, known)
-        return fastest if found is None else found.plan
-
-    def _least_energy(self, last: Choices, last_s: float) -> Choices:
-        """The last plan, made cheaper at whatever time that takes."""
-        guide = self._book.guides(last_s, self._most(last_s), 1)[0].prices
-        moves = RunMoves(self._table, guide.of_ops(self._problem.graph), guide.change_j)
-        task = _task(self._problem, _REACH * last_s, self._limits)
-        return improve(self._referee, task, last, moves, _ROUNDS)[0]
-
-
-def book_for(table: ClockTable, solved: Solved, limits: SwitchLimits) -> PriceBook:
-    """Prices for limited changes, or for one clock per stage where there may be none and stages can."""
-    groups = stage_groups(table.problem.schedule)
-    single = limits.most_within(float(solved.makespan_s.max()) * _REACH, table.problem.schedule.stages) == 0
-    single = single and bool(common_clocks(table, groups, required=False).any(axis=1).all())
-    return PriceBook(table, solved.curve, groups if single else None)
-
-
-def _task(problem: Problem, deadline_s: float, limits: SwitchLimits, times: float = 1.0) -> Task:
-    return Task(deadline_s=deadline_s, limits=limits, power_w=problem.static_power_w * times)

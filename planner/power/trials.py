@@ -12,7 +12,7 @@ from energyopt.planner.arrays import Flags, Floats, Ints
 from energyopt.planner.composition.table import Offer
 from energyopt.planner.limits.clocks import clock_table
 from energyopt.planner.limits.dwell import shortest_dwell_s
-from energyopt.planner.limits.frontier import Limited
+from energyopt.planner.limits.limited import Limited
 from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.power.ladders import ladders
 from energyopt.planner.power.mending import Mended, Mender
