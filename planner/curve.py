@@ -6,6 +6,7 @@ is not known yet; that is where the next deadline goes (the sandwich rule).
 
 from bisect import insort
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ _NOTHING_LEFT = 1e-9  # relative error below which a stretch of the curve counts
 _SAME_TIME = 1e-9  # relative distance below which two deadlines are one
 _EVEN = 0.6  # share of the deadlines that are spaced evenly
 _EDP_SOLVES = 4
+_MANY = 4  # deadlines that are worth a second solver
 _SAME_EDP = 1e-6  # relative improvement of the energy-delay product that is not worth a solution
 
 
@@ -40,9 +42,11 @@ class Curve:
     starts from a near one: a whole pass over the curve costs little more than a few solutions far apart.
     """
 
-    def __init__(self, problem: Problem, solver: RelaxedSolver) -> None:
+    def __init__(self, problem: Problem, solver: RelaxedSolver, helper: RelaxedSolver | None = None) -> None:
+        """helper: a second solver, which takes half of many deadlines, side by side with the first."""
         self._problem = problem
         self._solver = solver
+        self._helper = helper
         self._last_s = 0.0
         self.points: list[CurvePoint] = []
 
@@ -51,11 +55,28 @@ class Curve:
         wished_s = sorted(deadlines_s)
         if wished_s and abs(wished_s[-1] - self._last_s) < abs(wished_s[0] - self._last_s):
             wished_s.reverse()
+        if self._helper is not None and len(wished_s) >= _MANY:
+            self._solve_side_by_side(self._helper, wished_s)
+            return
         for deadline_s in wished_s:
-            if not any(
-                abs(point.deadline_s - deadline_s) <= _SAME_TIME * deadline_s for point in self.points
-            ):
+            if not self._is_known(deadline_s):
                 self._add(self._solver.solve(deadline_s), deadline_s)
+
+    def _solve_side_by_side(self, helper: RelaxedSolver, wished_s: list[float]) -> None:
+        open_s = [deadline_s for deadline_s in wished_s if not self._is_known(deadline_s)]
+        half = (len(open_s) + 1) // 2
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(lambda: [helper.solve(deadline_s) for deadline_s in open_s[half:]])
+            found = [self._solver.solve(deadline_s) for deadline_s in open_s[:half]]
+            found += beside.result()
+        for deadline_s, relaxed in zip(open_s, found, strict=True):
+            if not self._is_known(deadline_s):
+                self._add(relaxed, deadline_s)
+        if half:
+            self._last_s = open_s[half - 1]
+
+    def _is_known(self, deadline_s: float) -> bool:
+        return any(abs(point.deadline_s - deadline_s) <= _SAME_TIME * deadline_s for point in self.points)
 
     def solve_free(self) -> None:
         """Solve for the least total energy; its deadline is never below the fastest makespan by rounding."""
@@ -104,13 +125,19 @@ class Curve:
         self._last_s = deadline_s
 
 
-def trace_curve(problem: Problem, solver: RelaxedSolver, baseline_s: float, count: int) -> Curve:
+def trace_curve(
+    problem: Problem,
+    solver: RelaxedSolver,
+    baseline_s: float,
+    count: int,
+    helper: RelaxedSolver | None = None,
+) -> Curve:
     """Solve `count` deadlines or a few more: evenly spaced ones first, then where the curve bends most.
 
     Among them are the fastest makespan, that of least energy, `baseline_s` where it lies between, and that of the
     least energy-delay product.
     """
-    curve = Curve(problem, solver)
+    curve = Curve(problem, solver, helper)
     curve.solve_free()
     last_s, first_s = curve.points[0].deadline_s, problem.paths.makespan_s(problem.fastest_s)
     if last_s <= first_s * (1 + _SAME_TIME):

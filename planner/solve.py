@@ -97,11 +97,12 @@ def solve_frontier(
     """
     progress("lower-bound curve", 0.0)
     repeats = repeats_of(problem)
-    solver = _solver(problem, repeats)
-    is_long = problem.n_ops > _LONG
-    curve = trace_curve(
-        problem, solver, baseline_s, _FEW_ANCHORS if is_long else max(points, _FEWEST_ANCHORS)
-    )
+    count = _FEW_ANCHORS if problem.n_ops > _LONG else max(points, _FEWEST_ANCHORS)
+    if repeats is None:
+        curve = trace_curve(problem, HighsRelaxedSolver(problem), baseline_s, count)
+    else:
+        solver = AggregatedRelaxedSolver(problem, repeats)
+        curve = trace_curve(problem, solver, baseline_s, count, solver.twin())
     rounder = Rounder(problem, curve, None if repeats is None else repeats.op_class)
     budget = budget_for(effort, problem.n_ops)
     progress("rounding to measured options", 0.3)
@@ -129,10 +130,7 @@ def sharpen(problem: Problem, curve: Curve, makespan_s: Floats) -> None:
 
 def relaxed_solver(problem: Problem) -> RelaxedSolver:
     """A solver of the problem, or, where it is long, of what repeats in it."""
-    return _solver(problem, repeats_of(problem))
-
-
-def _solver(problem: Problem, repeats: Repeats | None) -> RelaxedSolver:
+    repeats = repeats_of(problem)
     return HighsRelaxedSolver(problem) if repeats is None else AggregatedRelaxedSolver(problem, repeats)
 
 

@@ -118,9 +118,10 @@ def _energy_scale_j(problem: Problem, time_scale_s: float) -> float:
 class AggregatedRelaxedSolver:
     """Solves the aggregated problem for one deadline after another; single-threaded, hence repeatable."""
 
-    def __init__(self, problem: Problem, repeats: Repeats) -> None:
+    def __init__(self, problem: Problem, repeats: Repeats, arrays: AggregatedArrays | None = None) -> None:
+        """arrays: the same problem, if it was written down before."""
         self._problem, self._repeats = problem, repeats
-        self._arrays = arrays = build_aggregated(problem, repeats)
+        self._arrays = arrays = arrays or build_aggregated(problem, repeats)
         rows = arrays.rows
         self._solver = EndSolver(
             row_model(
@@ -135,6 +136,10 @@ class AggregatedRelaxedSolver:
             time_scale_s=arrays.time_scale_s,
             energy_scale_j=arrays.energy_scale_j,
         )
+
+    def twin(self) -> "AggregatedRelaxedSolver":
+        """Another solver of the same problem, for another thread."""
+        return AggregatedRelaxedSolver(self._problem, self._repeats, self._arrays)
 
     def solve(self, deadline_s: float) -> Relaxed:
         """Least effective energy with every operation finished by `deadline_s`."""
