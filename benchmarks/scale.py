@@ -42,8 +42,8 @@ def run(settings: Settings) -> Table:
     with kept(settings) as measurements:
         rows = [
             _row(settings, workload, size, measurements)
+            for size in sizes(settings)  # rising: a process's peak begins with that of the one that starts it
             for workload in workloads(settings)
-            for size in sizes(settings)
         ]
     title = f"{POINTS} points, 1F1B, middle stages repeated; whole processes, start-up included"
     return Table(title=title, columns=COLUMNS, rows=tuple(rows))

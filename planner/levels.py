@@ -16,7 +16,7 @@ from energyopt.planner.graph import Graph
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Level:
-    """Operations at neighbouring places, and the others that they depend on.
+    """Operations at neighbouring places, and the others that they wait for, or that wait for them.
 
     near: those others, [P, L]; n for an operation that has none; one of them more than once where others have more.
     lag_s: the times between, [P, L, 1]; None where all are 0.

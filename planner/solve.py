@@ -30,7 +30,7 @@ _KNOWN = 5e-5  # relative error of a long pipeline's bound that is not worth ano
 
 
 class Effort(StrEnum):
-    """How long to search for plans of measured options; bounds are the same with all."""
+    """How long to search for plans of measured options; without limits, bounds are the same with all."""
 
     QUICK = "quick"
     NORMAL = "normal"

@@ -24,7 +24,10 @@ _INSIDE = 1e-9  # relative distance that some sweeps keep from a deadline, so th
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rounded:
-    """Plans: choices [n, W], effective energy [W] (infinite where the deadline is missed) and makespan [W]."""
+    """Plans: choices [n, W], effective energy [W] and makespan [W].
+
+    The energy of a plan that misses its deadline is infinite, unless the rounder's plans may overrun.
+    """
 
     choices: Choices
     effective_j: Floats
@@ -32,7 +35,7 @@ class Rounded:
 
 
 class Rounder:
-    """Turns relaxed solutions and disturbed plans into plans that meet their deadlines.
+    """Turns relaxed solutions and disturbed plans into plans that meet their deadlines, or nearly so.
 
     overruns: plans may be late, since operations of a block cannot keep to their own windows; then the last sweep
     takes no time that is not worth it either, for what one operation takes its block takes too.
@@ -87,7 +90,8 @@ class Rounder:
     ) -> "Rounded":
         """Plans [n, W] made to meet their deadlines [W] and to use the time that they leave.
 
-        first and second are the price factors of the first two sweeps, [W] or [n, W]; the last one uses factor 0.
+        first and second are the price factors of the first two sweeps, [W] or [n, W]; the last one uses factor 0, or
+        the first again where plans may overrun.
         may_shrink [W]: a plan that the first sweep finds to end early keeps that end as its deadline.
         """
         latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), _limit_s(deadline_s, may_shrink))
@@ -96,7 +100,7 @@ class Rounder:
     def _settle(
         self, latest_s: Floats, deadline_s: Floats, factors: tuple[Ints, Ints], may_shrink: Flags
     ) -> "Rounded":
-        """Sweep forward, back and forward again, the last time with factor 0; wide populations in slices."""
+        """Sweep forward, back and forward again; wide populations in slices."""
         width = max(4, _ROOM // len(latest_s) // 4 * 4)  # `_limit_s` looks at places in fours
         if len(deadline_s) <= width:
             return self._swept(latest_s, deadline_s, factors, may_shrink)

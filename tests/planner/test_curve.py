@@ -1,6 +1,7 @@
 """The lower-bound curve: convex, falling to its last point, and exact where it was solved."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,32 @@ def test_no_deadline_is_solved_twice(trace: Trace) -> None:
     before = len(curve.points)
     curve.solve([point.deadline_s for point in curve.points])
     assert len(curve.points) == before
+
+
+@pytest.mark.parametrize("settings", JOBS)
+def test_two_solvers_side_by_side_prove_what_one_does(
+    settings: dict[str, Any], random_job: Callable[..., Any], make_problem: Callable[..., Problem]
+) -> None:
+    problem = make_problem(random_job(0, **({"most": 5, "style": "noisy"} | settings)))
+    baseline_s = 1.05 * problem.paths.makespan_s(problem.fastest_s)
+    one = trace_curve(problem, HighsRelaxedSolver(problem), baseline_s, 20)
+    two = trace_curve(problem, HighsRelaxedSolver(problem), baseline_s, 20, HighsRelaxedSolver(problem))
+    for first, second in ((one, two), (two, one)):
+        for point in first.points:
+            assert second.bound_j(point.deadline_s) <= point.bound_j * (1 + 1e-9)
+    ends = [[curve.points[0].deadline_s, curve.points[-1].deadline_s] for curve in (one, two)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
+    assert len(two.points) == pytest.approx(len(one.points), abs=4)
+
+
+@pytest.mark.parametrize("settings", JOBS)
+def test_what_is_not_known_is_solved(settings: dict[str, Any], trace: Trace) -> None:
+    """Between solved deadlines where chords lie above tangents, and always beyond the last."""
+    _, curve = trace(count=5, **settings)
+    known = [point.deadline_s for point in curve.points]
+    curve.solve_unknown(known, 1e-9)
+    assert [point.deadline_s for point in curve.points] == known
+    between_s = [(one + other) / 2 for one, other in pairwise(known)]
+    wide = [at_s for at_s in between_s if curve.upper_j(np.array([at_s]))[0] > curve.bound_j(at_s) * 1.001]
+    curve.solve_unknown([*between_s, known[-1] * 1.1], 1e-3)
+    assert sorted([*known, *wide, known[-1] * 1.1]) == [point.deadline_s for point in curve.points]
