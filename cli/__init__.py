@@ -7,6 +7,7 @@ __all__ = [
     "doctor",
     "import_",
     "import_kareus",
+    "import_options",
     "main",
     "merge",
     "output",

@@ -1,12 +1,12 @@
 """`energyopt import`: what other tools measured or planned, as this tool's own files."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from energyopt.cli import import_kareus, output
+from energyopt.cli.import_options import Json, Output, PowerLimit, WaitPower, print_coverage
 from energyopt.cli.targets import refuse_overwrite
 from energyopt.profiler.importers.provenance import WORKLOAD_KEYS, check_device_name, parse_workload
 from energyopt.profiler.importers.units import EnergyUnit, TimeUnit
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from energyopt.profiler.importers.interface import Coverage, ImportedProfile
 
 _Source = Annotated[Path, typer.Argument(metavar="SRC", help="File to read.")]
-_Output = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 _Gpu = Annotated[str, typer.Option("--gpu", help="Name of the GPU that SRC was measured on or planned for.")]
 
 
@@ -32,17 +31,12 @@ def register(app: typer.Typer) -> None:
 
 def lowtime(
     source: _Source,
-    destination: _Output,
+    destination: Output,
     gpu: _Gpu,
-    wait_power_w: Annotated[
-        float, typer.Option("--wait-power-w", help="Power of one GPU that is blocked on a peer, W.")
-    ],
+    wait_power_w: WaitPower,
     time_unit: Annotated[TimeUnit, typer.Option(help="Unit of the time column.")] = TimeUnit.SECOND,
     energy_unit: Annotated[EnergyUnit, typer.Option(help="Unit of the energy column.")] = EnergyUnit.JOULE,
-    power_limit_w: Annotated[
-        float | None,
-        typer.Option("--power-limit-w", help="Power limit of the board, W; bounds the mean power."),
-    ] = None,
+    power_limit_w: PowerLimit = None,
     workload: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,7 +48,7 @@ def lowtime(
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Warn about missing measurements instead of refusing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the coverage as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Read a stage profile of Lowtime or Perseus.
 
@@ -78,12 +72,12 @@ def lowtime(
     write_profile(destination, imported.profile)
     for warning in imported.warnings:
         output.warn(warning)
-    _print_coverage(imported, as_json)
+    _print_coverage(imported, as_json=as_json)
     gpus = imported.profile.metadata.gpus_per_stage
     output.say(f"wrote {destination}: {len(imported.profile.rows)} rows, {gpus} GPU(s) per stage")
 
 
-def zeus(source: _Source, destination: _Output, gpu: _Gpu) -> None:
+def zeus(source: _Source, destination: Output, gpu: _Gpu) -> None:
     """Read a frequency plan of Zeus, as data.
 
     It is a list with one list of (instruction, MHz) for each stage, as the pipeline frequency server uses.
@@ -102,24 +96,12 @@ def zeus(source: _Source, destination: _Output, gpu: _Gpu) -> None:
     )
 
 
-def _print_coverage(imported: "ImportedProfile", as_json: bool) -> None:
-    from energyopt.schemas.files import canonical_json
-
-    profile = imported.profile
-    if as_json:
-        found = {
-            "profile_sha256": profile.sha256(),
-            "rows": len(profile.rows),
-            "gpus_per_stage": profile.metadata.gpus_per_stage,
-            "coverage": [asdict(one) | {"missing": list(one.missing)} for one in imported.coverage],
-            "warnings": list(imported.warnings),
-        }
-        output.data(canonical_json(found))
-        return
+def _print_coverage(imported: "ImportedProfile", *, as_json: bool) -> None:
     chunks = any(one.chunk for one in imported.coverage)
     place = ("stage", "chunk") if chunks else ("stage",)
     columns = (*place, "instruction", "clocks", "lowest MHz", "highest MHz", "GPUs", "missing")
-    output.table(columns, [_coverage_row(one, chunks) for one in imported.coverage], "coverage")
+    rows = [_coverage_row(one, chunks) for one in imported.coverage]
+    print_coverage(imported, columns, rows, as_json=as_json)
 
 
 def _coverage_row(one: "Coverage", chunks: bool) -> tuple[str, ...]:

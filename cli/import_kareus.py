@@ -1,13 +1,13 @@
 """`energyopt import kareus` and `kareus-plan`: what the Kareus artifact measured and planned."""
 
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from energyopt.cli import output
+from energyopt.cli.import_options import Json, Output, PowerLimit, WaitPower, print_coverage
 from energyopt.cli.targets import refuse_overwrite
 from energyopt.profiler.importers.provenance import WORKLOAD_KEYS, check_device_name, parse_workload
 from energyopt.schemas.errors import RequestError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from energyopt.profiler.importers.kareus.coverage import PartitionCoverage
     from energyopt.profiler.importers.kareus.reading import KareusImport
 
-_Output = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
 _Gpu = Annotated[str, typer.Option("--gpu", help="Name of the GPU that it was measured on or planned for.")]
 _Degree = Annotated[int, typer.Option(min=1, help="Of the job, which the files do not say.")]
 
@@ -35,11 +34,9 @@ def kareus(
     source: Annotated[
         Path, typer.Argument(metavar="SRC", help="Folder of one job, such as cp1-tp8-bs8-seq4096.")
     ],
-    destination: _Output,
+    destination: Output,
     gpu: _Gpu,
-    wait_power_w: Annotated[
-        float, typer.Option("--wait-power-w", help="Power of one GPU that is blocked on a peer, W.")
-    ],
+    wait_power_w: WaitPower,
     layers_per_stage: Annotated[
         str, typer.Option(metavar="N,N,...", help="Layers of the model on each pipeline stage.")
     ],
@@ -51,10 +48,7 @@ def kareus(
             help="Whether a backward runs the forward's partitions again first.",
         ),
     ] = True,
-    power_limit_w: Annotated[
-        float | None,
-        typer.Option("--power-limit-w", help="Power limit of the board, W; bounds the mean power."),
-    ] = None,
+    power_limit_w: PowerLimit = None,
     workload: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,7 +75,7 @@ def kareus(
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Warn about missing clocks instead of refusing.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the coverage as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Read what the Kareus artifact measured of one job.
 
@@ -110,7 +104,7 @@ def kareus(
     write_profile(destination, imported.profile)
     for warning in imported.warnings:
         output.warn(warning)
-    _print_coverage(imported, as_json)
+    _print_coverage(imported, as_json=as_json)
     found = imported.profile
     output.say(
         f"wrote {destination}: {len(found.rows)} rows, {found.metadata.gpus_per_stage} GPU(s) per stage, "
@@ -120,7 +114,7 @@ def kareus(
 
 def kareus_plan(
     freqs: Annotated[Path, typer.Argument(metavar="FREQS", help="List of clocks, freqs_*.py.")],
-    destination: _Output,
+    destination: Output,
     gpu: _Gpu,
     scheds: Annotated[
         Path | None,
@@ -168,22 +162,10 @@ def _layers(text: str) -> tuple[int, ...]:
     return tuple(int(one) for one in text.split(","))
 
 
-def _print_coverage(imported: "KareusImport", as_json: bool) -> None:
-    from energyopt.schemas.files import canonical_json
-
-    profile = imported.profile
-    if as_json:
-        found = {
-            "profile_sha256": profile.sha256(),
-            "rows": len(profile.rows),
-            "gpus_per_stage": profile.metadata.gpus_per_stage,
-            "coverage": [asdict(one) | {"missing": list(one.missing)} for one in imported.coverage],
-            "warnings": list(imported.warnings),
-        }
-        output.data(canonical_json(found))
-        return
+def _print_coverage(imported: "KareusImport", *, as_json: bool) -> None:
     columns = ("partition", "kind", "clocks", "lowest MHz", "highest MHz", "configurations", "missing")
-    output.table(columns, [_coverage_row(one) for one in imported.coverage], "coverage")
+    rows = [_coverage_row(one) for one in imported.coverage]
+    print_coverage(imported, columns, rows, as_json=as_json)
 
 
 def _coverage_row(one: "PartitionCoverage") -> tuple[str, ...]:

@@ -49,9 +49,10 @@ def plan_frontier(
     """The energy-time frontier of one job, with at most `points` points.
 
     Times and energies come from the simulator, run on the profile's own rows; bounds are certified. Where `limits`
-    on clock changes are met by all plans as they are, the frontier is the one without limits; else plans obey them,
-    and bounds hold for all that do (`limits.frontier` says how close they are). `only` restricts plans to clocks, or to overlap at the highest clock. Under a
-    cap on peak power, plans obey it, and their bounds are those without it.
+    on clock changes are met by all plans as they are, the frontier is the one without limits; else plans obey
+    them, and bounds hold for all that do (`limits.frontier` says how close they are). `only` restricts plans to
+    clocks, or to overlap at the highest clock. Under a cap on peak power, plans obey it, and their bounds are those
+    without it.
 
     Raises:
         RequestError: fewer points asked for than are always contained, or limits that no plan can meet, or that do

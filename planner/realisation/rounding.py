@@ -90,8 +90,8 @@ class Rounder:
     ) -> "Rounded":
         """Plans [n, W] made to meet their deadlines [W] and to use the time that they leave.
 
-        first and second are the price factors of the first two sweeps, [W] or [n, W]; the last one uses factor 0, or
-        the first again where plans may overrun.
+        first and second are the price factors of the first two sweeps, [W] or [n, W]; the last one uses factor 0,
+        or the first again where plans may overrun.
         may_shrink [W]: a plan that the first sweep finds to end early keeps that end as its deadline.
         """
         latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), _limit_s(deadline_s, may_shrink))

@@ -6,8 +6,9 @@ from stage to stage or from microbatch to microbatch, microbatch + stage grows b
 microbatch - stage with every backward. So where the slower combination is given out evenly over these numbers, the
 same on all stages, no path meets it more often than a period allows, but for one time over.
 
-A stage whose fastest combination takes the whole period can make up for nothing, so its neighbours must not be late
-at all: they keep to what fits in a period.
+A stage whose fastest combination takes the whole period can make up for nothing, so its neighbours must not be
+late at all: they keep to the corner of the hull below a period, and the time that this leaves takes in what the
+others are late by. Combinations that fill the period better leave them none, and cost more in the end.
 
 Legend: n operations in the sweeper's order, P periods.
 """
@@ -36,12 +37,13 @@ def woven(problem: Problem, order: Ints, stages: list[StageFront], periods_s: Fl
     beside[:-1] |= full[1:]
     for stage, keeps_within in zip(stages, beside, strict=True):
         pair = _around(stage, periods_s)
-        within = (np.searchsorted(stage.time_s, periods_s, side="right") - 1).clip(0)
-        faster, share = np.where(keeps_within, within, pair.faster), np.where(keeps_within, 0.0, pair.share)
+        share = np.where(keeps_within, 0.0, pair.share)
         for column, front in enumerate(stage.fronts):
             ops = np.flatnonzero(front_of == front)
             slower = _given_out(wave[ops], share)
-            plans[ops] = np.where(slower, stage.choices[pair.slower, column], stage.choices[faster, column])
+            plans[ops] = np.where(
+                slower, stage.choices[pair.slower, column], stage.choices[pair.faster, column]
+            )
     return plans
 
 

@@ -8,6 +8,7 @@ their shortest one lacks.
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from energyopt.planner.frontier import plan_frontier
+from energyopt.planner.schedules.registry import build_schedule
 from energyopt.profiler.importers.lowtime import read_lowtime_csv
 from energyopt.schemas.frontier import Frontier
 from energyopt.schemas.frontier_points import FrontierPoint
@@ -44,6 +46,29 @@ def _published(folder: Path, name: str, microbatches: int) -> list[tuple[float, 
 
 def test_gaps(planned: tuple[str, Frontier]) -> None:
     gaps = [point.gap for point in planned[1].points]
+    assert len(gaps) == 20
+    assert max(gaps) <= 0.002
+    assert median(gaps) <= 0.001
+
+
+def _deep(job: Any, stages: int, microbatches: int) -> Any:
+    """The job with a middle stage for all between the first and the last."""
+    source = dict.fromkeys(range(stages), 4) | {0: 0, stages - 1: 7}
+    rows = [
+        replace(row, stage=stage)
+        for stage in range(stages)
+        for row in job.profile.rows
+        if row.stage == source[stage]
+    ]
+    pipeline = replace(job.pipeline, stages=stages, microbatches=microbatches)
+    return replace(job.profile, rows=tuple(rows)), pipeline, build_schedule(pipeline)
+
+
+@pytest.mark.parametrize("name", ["a100", "a40"])
+def test_gaps_of_a_deep_pipeline(name: str, real_job: Callable[..., Any]) -> None:
+    """All middle stages alike: what one cannot use, none can, unless microbatches differ."""
+    frontier = plan_frontier(*_deep(real_job(name), 16, 128), points=20)
+    gaps = [point.gap for point in frontier.points]
     assert len(gaps) == 20
     assert max(gaps) <= 0.002
     assert median(gaps) <= 0.001
