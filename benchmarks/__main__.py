@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--microbatches", type=int, nargs="+", help="instead of each benchmark's own choice")
     parser.add_argument("--runs", type=int, help="timed runs behind each median")
-    parser.add_argument("--time-limit-s", type=float, help="for each exact search")
+    parser.add_argument("--time-limit-s", type=float, help="for each exact search, and for others' planners")
     return parser
 
 

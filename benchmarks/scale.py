@@ -42,7 +42,7 @@ def run(settings: Settings) -> Table:
     with kept(settings) as measurements:
         rows = [
             _row(settings, workload, size, measurements)
-            for size in sizes(settings)  # rising: a process's peak begins with that of the one that starts it
+            for size in sizes(settings)
             for workload in workloads(settings)
         ]
     title = f"{POINTS} points, 1F1B, middle stages repeated; whole processes, start-up included"

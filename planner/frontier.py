@@ -50,7 +50,7 @@ def plan_frontier(
 
     Times and energies come from the simulator, run on the profile's own rows; bounds are certified. Where `limits`
     on clock changes are met by all plans as they are, the frontier is the one without limits; else plans obey
-    them, and bounds hold for all that do (`limits.frontier` says how close they are). `only` restricts plans to
+    them, and bounds hold for all that do (`limits.frontier` says which). `only` restricts plans to
     clocks, or to overlap at the highest clock. Under a cap on peak power, plans obey it, and their bounds are those
     without it.
 

@@ -11,9 +11,11 @@ from energyopt.planner.limits.blocks import BlockProblem, block_numbers
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.limits.search import Referee
 from energyopt.planner.placement import grid_windows
-from energyopt.planner.progress import Progress
+from energyopt.planner.progress import Progress, part
 from energyopt.planner.realisation.rounding import Rounder
 from energyopt.planner.solve import Effort, Solved, budget_for, repeats_of, search_plans
+
+_BEGIN, _END = 0.95, 0.97  # shares of planning that are done before and after
 
 
 def block_plans(
@@ -41,7 +43,14 @@ def block_plans(
     )
     seeds = np.zeros((n_ops, 0), dtype=np.int16), np.zeros(0)
     found = search_plans(
-        problem, solved.curve, rounder, seeds, windows, len(solved.makespan_s), budget, progress
+        problem,
+        solved.curve,
+        rounder,
+        seeds,
+        windows,
+        len(solved.makespan_s),
+        budget,
+        part(progress, _BEGIN, _END),
     )
     choices = np.zeros((n_ops, found.shape[1] + 1), dtype=np.int64)
     choices[problem.graph.order, :-1] = found

@@ -15,20 +15,23 @@ from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.problem import Front, Problem
 
+_ROUNDING = 1e-9  # relative: what a block lasts longer, so that spans between start times are not too short
+
 
 def block_numbers(table: ClockTable, min_dwell_s: float) -> Ints:
     """The number of each operation's block, rising, [n]; what is left at a stage's end joins the block before."""
+    needed_s = min_dwell_s * (1 + _ROUNDING)
     fastest_s = table.time_nC.min(axis=1).tolist()
     found: list[int] = []
     number = -1
     for begin, end in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
         first, lasted_s, begun = number + 1, np.inf, begin
         for op in range(begin, end):
-            if lasted_s >= min_dwell_s:
+            if lasted_s >= needed_s:
                 number, lasted_s, begun = number + 1, 0.0, op
             lasted_s += fastest_s[op]
             found.append(number)
-        if lasted_s < min_dwell_s and number > first:
+        if lasted_s < needed_s and number > first:
             number -= 1
             found[begun:] = [number] * (end - begun)
     return np.array(found, dtype=np.int64)
@@ -48,9 +51,8 @@ class BlockProblem:
         begins = np.flatnonzero(np.diff(block_of, prepend=-1)).tolist()
         plain = table.problem.front_of.tolist()
         kinds: dict[tuple[int, ...], int] = {}
-        number: dict[
-            tuple[int, int], int
-        ] = {}  # of the front of operations of one front in one kind of block
+        # of the front that operations of one front have in one kind of block
+        number: dict[tuple[int, int], int] = {}
         kind_of: list[int] = []
         front_of: list[int] = []
         for begin, end in zip(begins, [*begins[1:], len(plain)], strict=True):

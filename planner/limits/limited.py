@@ -15,7 +15,7 @@ from energyopt.planner.limits.variants import chosen_places, times_s
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Limited:
-    """Plans, their makespans [P], and the bound under the limits on plans of any makespan.
+    """Plans, their makespans [P], and a bound on all that obey, of any makespan.
 
     choices: the place of each operation's option among those measured of its front, [n, P].
     """

@@ -49,14 +49,14 @@ class MoveSearch:
 
     def run(self, progress: Progress) -> Limited:
         """Search; what is found obeys."""
-        progress("prices of clock changes", 0.95)
+        progress("prices of clock changes", 0.97)
         fastest = self._fastest()
         deadlines_s = self._deadlines_s(float(self._referee.makespan_s(fastest[:, None])[0]))
         anchors_s = deadlines_s[np.unique(np.linspace(0, len(deadlines_s) - 1, _ANCHORS).round().astype(int))]
         self._book.solve([(time_s, self._most(time_s)) for time_s in anchors_s.tolist()])
         for time_s in deadlines_s.tolist():
             self._book.borrow_free(time_s, self._most(time_s))
-        progress("plans of few clock changes", 0.97)
+        progress("plans of few clock changes", 0.98)
         with ThreadPoolExecutor(_WORKERS) as pool:
             found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
         plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)

@@ -60,11 +60,6 @@ class Referee:
         dwell_s = self._dwell_s(plans, time_s, self._paths.finishes_s(time_s))
         return np.asarray(dwell_s >= min_dwell_s * (1 - _INSIDE))
 
-    def dwell_s(self, plans: Choices) -> Floats:
-        """The shortest span at a clock in each plan, [W]."""
-        time_s = self.table.time_s(plans)
-        return self._dwell_s(plans, time_s, self._paths.finishes_s(time_s))
-
     def _dwell_s(self, plans: Choices, time_s: Floats, finish_s: Floats) -> Floats:
         total_s = finish_s.max(axis=0, initial=0.0) + self.table.problem.fixed_time_s
         return shortest_dwell_s(self.table, plans, finish_s - time_s, total_s)

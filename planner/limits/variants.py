@@ -8,6 +8,9 @@ plan's own iteration time.
 Legend: n operations as in `Schedule.ops`, P plans (columns) of clock indices.
 """
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
@@ -22,8 +25,9 @@ def chosen_places(table: ClockTable, plans: Choices) -> Ints:
     places = table.place_FC[problem.front_of[:, None], plans]
     if any(one is not None for one in table.variants):
         latest_s = _latest_finish_s(table, plans)
+        alike = cache(table.alike)
         for column in range(plans.shape[1]):
-            _settle(table, plans[:, column], latest_s[:, column], places[:, column])
+            _settle(table, alike, plans[:, column], latest_s[:, column], places[:, column])
     return np.asarray(places)
 
 
@@ -49,8 +53,17 @@ def _latest_finish_s(table: ClockTable, plans: Choices) -> Floats:
     return latest_s
 
 
-def _settle(table: ClockTable, plan: Choices, latest_s: Floats, places: Ints) -> None:
-    """Let every operation of one plan take the cheapest option that its window allows; `places` is written."""
+def _settle(
+    table: ClockTable,
+    alike: Callable[[int, int], list[int]],
+    plan: Choices,
+    latest_s: Floats,
+    places: Ints,
+) -> None:
+    """Let every operation of one plan take the cheapest option that its window allows; `places` is written.
+
+    alike: the table's, remembered.
+    """
     problem = table.problem
     finish_s = np.zeros(problem.n_ops)
     for op in problem.paths.order:
@@ -61,7 +74,7 @@ def _settle(table: ClockTable, plan: Choices, latest_s: Floats, places: Ints) ->
         allowed_s = (latest_s[op] - start_s) * (1 + _ROUNDING)
         fitting = [
             place
-            for place in table.alike(front, int(plan[op]))
+            for place in alike(front, int(plan[op]))
             if problem.measured[front][place].time_s <= allowed_s
         ]
         if fitting:
