@@ -55,6 +55,26 @@ class Levels:
     before: tuple[Level, ...]
     after: tuple[Level, ...]
 
+    def finish_s(self, time_s: Floats) -> Floats:
+        """When each operation ends if none waits longer than it must, for durations by places; [n, W] each."""
+        finish_s = np.empty((len(time_s) + 1, time_s.shape[1]))
+        finish_s[-1] = 0.0
+        for level in self.before:
+            ops = level.places
+            np.add(level.latest_s(finish_s), time_s[ops], out=finish_s[ops])
+        return finish_s[:-1]
+
+    def latest_finish_s(self, time_s: Floats, deadline_s: Floats) -> Floats:
+        """When each operation must end, for durations by places [n, W] and deadlines [W]; [n, W]."""
+        start_s = np.empty((len(time_s) + 1, time_s.shape[1]))
+        start_s[-1] = deadline_s
+        finish_s = np.empty_like(time_s)
+        for level in reversed(self.after):
+            ops = level.places
+            finish_s[ops] = end_s = level.earliest_s(start_s)
+            np.subtract(end_s, time_s[ops], out=start_s[ops])
+        return finish_s
+
 
 def levels_of(graph: Graph) -> Levels:
     """Cut the graph's order into levels, in time linear in operations and dependencies."""

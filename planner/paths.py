@@ -16,7 +16,6 @@ class Paths:
         self._graph = graph
         self.order: list[int] = graph.order.tolist()
         self.predecessors = graph.predecessors
-        self.successors = graph.successors
 
     def earliest_finish_s(self, time_s: Floats) -> Floats:
         """When each operation ends if none waits longer than it must, [n]."""
@@ -41,15 +40,18 @@ class Paths:
 
     def finishes_s(self, time_s: Floats) -> Floats:
         """When each operation ends if none waits longer than it must, for columns of durations; [n, W] each."""
-        order, finish_s = self._graph.order, np.empty((len(time_s) + 1, time_s.shape[1]))
-        finish_s[-1] = 0.0
-        for level in self.levels.before:
-            ops = level.places
-            np.add(level.latest_s(finish_s), time_s[order[ops]], out=finish_s[ops])
-        found = np.empty_like(time_s)
-        found[order] = finish_s[:-1]
-        return found
+        return self._by_op(self.levels.finish_s(time_s[self._graph.order]))
+
+    def latest_finishes_s(self, time_s: Floats, deadline_s: Floats) -> Floats:
+        """When each operation must end, for columns of durations [n, W] and deadlines [W]; [n, W]."""
+        return self._by_op(self.levels.latest_finish_s(time_s[self._graph.order], deadline_s))
 
     def makespans_s(self, time_s: Floats) -> Floats:
         """The longest path for each column of durations [n, W], [W]."""
         return np.asarray(self.finishes_s(time_s).max(axis=0))
+
+    def _by_op(self, by_place: Floats) -> Floats:
+        """Values [n, W] in topological order, as in `Schedule.ops`."""
+        found = np.empty_like(by_place)
+        found[self._graph.order] = by_place
+        return found

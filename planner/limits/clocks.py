@@ -43,6 +43,11 @@ class ClockTable:
     first: Ints
     variants: tuple[Variants | None, ...]
 
+    @property
+    def has_variants(self) -> bool:
+        """Whether any clock has several options."""
+        return any(one is not None for one in self.variants)
+
     @cached_property
     def time_nC(self) -> Floats:  # noqa: N802
         """Durations of every operation at every clock."""

@@ -37,7 +37,7 @@ def limit_plans(
         return None
     check_possible(table, limits)
     found = _found(referee, solved, limits, free, effort, progress)
-    if all(one is None for one in table.variants):
+    if not table.has_variants:
         return found
     hurried = Referee(clock_table(problem, hurry=True))
     return _joined(found, _found(hurried, solved, limits, free, effort, progress))

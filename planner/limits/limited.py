@@ -33,7 +33,7 @@ def settled(referee: Referee, min_dwell_s: float, plans: Choices) -> tuple[Ints,
     table = referee.table
     problem = table.problem
     places = chosen_places(table, plans)
-    if referee.minds_dwell(min_dwell_s) and any(one is not None for one in table.variants):
+    if referee.minds_dwell(min_dwell_s) and table.has_variants:
         time_s = times_s(table, places)
         kept = referee.keeps_with(plans, time_s, min_dwell_s)
         places = np.where(kept, places, table.place_FC[problem.front_of[:, None], plans])

@@ -23,8 +23,9 @@ def chosen_places(table: ClockTable, plans: Choices) -> Ints:
     """The place of each operation's option among those measured of its front, [n, P]."""
     problem = table.problem
     places = table.place_FC[problem.front_of[:, None], plans]
-    if any(one is not None for one in table.variants):
-        latest_s = _latest_finish_s(table, plans)
+    if table.has_variants:
+        time_s = table.time_s(plans)
+        latest_s = problem.paths.latest_finishes_s(time_s, problem.paths.makespans_s(time_s))
         alike = cache(table.alike)
         for column in range(plans.shape[1]):
             _settle(table, alike, plans[:, column], latest_s[:, column], places[:, column])
@@ -38,19 +39,6 @@ def times_s(table: ClockTable, places: Ints) -> Floats:
         ops = table.problem.front_of == front
         found[ops] = np.array([option.time_s for option in options])[places[ops]]
     return found
-
-
-def _latest_finish_s(table: ClockTable, plans: Choices) -> Floats:
-    """When each operation must end for the plans' own makespans, [n, P]."""
-    problem, time_s = table.problem, table.time_s(plans)
-    makespan_s = problem.paths.makespans_s(time_s)
-    latest_s = np.empty_like(time_s)
-    for op in reversed(problem.paths.order):
-        end_s = makespan_s
-        for after, lag_s in problem.paths.successors[op]:
-            end_s = np.minimum(end_s, latest_s[after] - time_s[after] - lag_s)
-        latest_s[op] = end_s
-    return latest_s
 
 
 def _settle(

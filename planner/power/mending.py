@@ -89,23 +89,15 @@ class Mender:
             wait_power_w=problem.wait_power_w,
             iteration_time_s=makespan_s + problem.fixed_time_s,
         )
+        latest_s = problem.paths.latest_finishes_s(time_s[:, None], np.array([makespan_s]))
         power, same_s = loads.of_pipeline(1), _SAME_TIME * makespan_s
         return _Run(
             power=power,
             first=np.searchsorted(power.edge_s, loads.start_s + same_s, side="right") - 1,
             end=np.searchsorted(power.edge_s, loads.finish_s - same_s, side="left"),
-            slack_s=self._latest_finish_s(time_s, makespan_s) - loads.finish_s,
+            slack_s=latest_s[:, 0] - loads.finish_s,
             makespan_s=makespan_s,
         )
-
-    def _latest_finish_s(self, time_s: Floats, makespan_s: float) -> Floats:
-        """When each operation has to end for the iteration not to take longer, [n]."""
-        durations, successors = time_s.tolist(), self._problem.graph.successors
-        latest = [makespan_s] * len(durations)
-        for op in reversed(self._problem.paths.order):
-            for after, lag_s in successors[op]:
-                latest[op] = min(latest[op], latest[after] - durations[after] - lag_s)
-        return np.array(latest)
 
     def _lowered(self, places: Ints, run: _Run, over: Flags) -> Ints | None:
         """The plan with operations one step down, as many as overloads need; None where no step is left."""

@@ -34,7 +34,7 @@ class Sweeper:
     def __init__(self, problem: Problem, block_of: Ints | None = None, kind_of: Ints | None = None) -> None:
         """block_of, kind_of: which operations share a choice, see `SharedChoices`; none do if not given."""
         self.order: Ints = problem.graph.order.astype(np.int64)
-        self._paths, self._levels = problem.paths, problem.paths.levels
+        self._levels = problem.paths.levels
         self.front_of: Ints = problem.front_of[self.order].astype(np.int64)
         self._width = max(len(front.time_s) for front in problem.fronts)
         self._time_FK = _padded([front.time_s for front in problem.fronts], self._width)
@@ -141,13 +141,7 @@ class Sweeper:
 
     def latest_finish_s(self, time_s: Floats, deadline_s: Floats) -> Floats:
         """When each operation must end for given durations [n, W] and deadlines [W]."""
-        start_s = np.empty((len(time_s) + 1, time_s.shape[1]))
-        start_s[-1] = deadline_s
-        finish_s = np.empty_like(time_s)
-        for level in reversed(self._levels.after):
-            ops = level.places
-            finish_s[ops] = end_s = level.earliest_s(start_s)
-            np.subtract(end_s, time_s[ops], out=start_s[ops])
+        finish_s = self._levels.latest_finish_s(time_s, deadline_s)
         return finish_s if self.shared is None else finish_s + self.shared.beside_s(time_s)
 
     def alike_s(self, time_s: Floats) -> Floats:
@@ -171,9 +165,7 @@ class Sweeper:
 
     def makespan_s(self, time_s: Floats) -> Floats:
         """The longest path for given durations [n, W], [W]."""
-        by_op_s = np.empty_like(time_s)
-        by_op_s[self.order] = time_s
-        return self._paths.makespans_s(by_op_s)
+        return np.asarray(self._levels.finish_s(time_s).max(axis=0))
 
 
 def _empty(times_s: Floats) -> tuple[Choices, Floats]:
