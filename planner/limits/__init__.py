@@ -2,12 +2,13 @@
 
 `rules` says what is asked for, `viterbi` and `bounds` what it costs at least, `groups` which operations share a
 clock in the relaxed problem (`formulations.shared`), `starts` and `search` find plans, `dwell` checks them by the
-thousand. `blocks` and `block_search` find plans that only have to keep a clock for long enough. `frontier` limits a
-whole frontier and `tradeoff` shows what limits cost.
+thousand. `blocks`, `block_seeds` and `block_search` find plans that only have to keep a clock for long enough.
+`frontier` limits a whole frontier and `tradeoff` shows what limits cost.
 """
 
 __all__ = [
     "block_search",
+    "block_seeds",
     "blocks",
     "bounds",
     "clocks",

@@ -5,16 +5,21 @@ Legend: n operations as in `Schedule.ops`, P plans (columns).
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices
+from energyopt.planner.arrays import Choices, Ints
 from energyopt.planner.baselines import max_clock_times_s
+from energyopt.planner.limits.block_seeds import paced_blocks
 from energyopt.planner.limits.blocks import BlockProblem, block_numbers
 from energyopt.planner.limits.clocks import ClockTable
+from energyopt.planner.limits.diving import Dive
+from energyopt.planner.limits.limited import spread
 from energyopt.planner.limits.search import Referee
 from energyopt.planner.placement import grid_windows
 from energyopt.planner.progress import Progress, part
 from energyopt.planner.realisation.rounding import Rounder
 from energyopt.planner.solve import Effort, Solved, budget_for, repeats_of, search_plans
 
+_DIVE_WORK = 1.5e6  # operations x blocks of all dives, about 6 s; the fastest plan comes first
+_MORE_TIME = 1.01  # seeds are repaired for so much more than their makespan too, so that prices can choose
 _BEGIN, _END = 0.95, 0.97  # shares of planning that are done before and after
 
 
@@ -41,12 +46,12 @@ def block_plans(
         budget.subdivisions,
         reach_s=problem.paths.makespan_s(blocks.slowest_s()),
     )
-    seeds = np.zeros((n_ops, 0), dtype=np.int16), np.zeros(0)
+    paced = rounder.rated(paced_blocks(blocks)[rounder.sweeper.order])
     found = search_plans(
         problem,
         solved.curve,
         rounder,
-        seeds,
+        (paced.choices, _MORE_TIME * paced.makespan_s),
         windows,
         len(solved.makespan_s),
         budget,
@@ -54,8 +59,18 @@ def block_plans(
     )
     choices = np.zeros((n_ops, found.shape[1] + 1), dtype=np.int64)
     choices[problem.graph.order, :-1] = found
-    plans = np.concatenate((blocks.clocks(choices), _highest(table)), axis=1)
+    plans = blocks.clocks(choices)
+    plans = np.concatenate((plans, _dived(referee, blocks.block_of, plans), _highest(table)), axis=1)
     return plans[:, referee.keeps(plans, min_dwell_s)]
+
+
+def _dived(referee: Referee, block_of: Ints, plans: Choices) -> Choices:
+    """Plans by the relaxed problem of blocks for the makespans of others [n, P], as many as are found soon."""
+    most = int(_DIVE_WORK / (len(block_of) * (int(block_of.max()) + 1)))
+    dive = Dive(referee.table, block_of)
+    tried_s = spread(referee.makespan_s(plans), most)
+    found = [plan for time_s in tried_s.tolist() if (plan := dive.plan(time_s)) is not None]
+    return np.stack(found, axis=1) if found else plans[:, :0]
 
 
 def _highest(table: ClockTable) -> Choices:

@@ -43,7 +43,8 @@ class BlockProblem:
     Its fronts are those of operations in blocks of one kind, and list times and energies in the order of their
     block's options; by themselves they need not rise or fall. They have no hulls, so that nothing can relax them.
 
-    block_of: [n]. kind_of: of each block; blocks of one kind have the same fronts one after another.
+    block_of: [n]. kind_of: of each block; blocks of one kind have the same fronts one after another. time_s: what
+    the options of each kind take, rising.
     """
 
     def __init__(self, table: ClockTable, block_of: Ints) -> None:
@@ -62,6 +63,10 @@ class BlockProblem:
             front_of += [number.setdefault((front, kind), len(number)) for front in fronts]
         self.kind_of: Ints = np.array(kind_of, dtype=np.int64)
         self._clocks = [_worthwhile(table, list(fronts)) for fronts in kinds]
+        self.time_s: list[Floats] = [
+            table.time_FC[list(fronts)][:, clocks].sum(axis=0)
+            for fronts, clocks in zip(kinds, self._clocks, strict=True)
+        ]
         self._kind_of_front = [kind for _, kind in number]
         self.problem: Problem = replace(
             table.problem,

@@ -45,7 +45,7 @@ class Segmentation:
 def segment(table: ClockTable, plan: Choices, deadline_s: float) -> Segmentation | None:
     """The runs of a plan [n], and weights over clocks that meet the deadline, or None."""
     runs = runs_of(table, plan)
-    relaxed = _Dive(table, runs, deadline_s).first()
+    relaxed = Dive(table, runs).relaxed(deadline_s)
     if relaxed is None:
         return None
     return Segmentation(runs=runs, switches=int(table.switches(plan[:, None])[0]), relaxed=relaxed)
@@ -59,18 +59,16 @@ def dive(table: ClockTable, segmentation: Segmentation, deadline_s: float, most:
     """
     spare = int(min(most - segmentation.switches, len(segmentation.runs)))
     parts = _split(segmentation.runs, segmentation.relaxed.weight_GC, spare)
-    return _Dive(table, parts, deadline_s).to_the_end()
+    return Dive(table, parts).plan(deadline_s)
 
 
-def dive_groups(table: ClockTable, group_of: Ints, deadline_s: float) -> Choices | None:
-    """A plan [n] that meets the deadline with one clock for each group [n], or None."""
-    return _Dive(table, group_of, deadline_s).to_the_end()
+class Dive:
+    """The relaxed problem with one clock for each group of operations, and plans that come of it."""
 
-
-class _Dive:
-    def __init__(self, table: ClockTable, group_of: Ints, deadline_s: float) -> None:
+    def __init__(self, table: ClockTable, group_of: Ints) -> None:
+        """group_of: [n], as in `build_shared`."""
         self._group_of = group_of
-        self._deadline_s = deadline_s * (1 + _ROUNDING)
+        self._deadline_s = np.inf
         shape = int(group_of.max()) + 1, len(table.clocks_mhz)
         self._time_GC, effective_GC = np.zeros(shape), np.zeros(shape)
         np.add.at(self._time_GC, group_of, table.time_nC)
@@ -78,15 +76,17 @@ class _Dive:
         self._thrifty = _thrifty(self._time_GC, effective_GC)
         arrays = build_shared(table, group_of, self._thrifty, limited=False)
         self._solver = SharedClockSolver(arrays, interior=False)
-        self._offered = self._thrifty & offered_clocks(table, group_of)
+        self._on_hulls = self._thrifty & offered_clocks(table, group_of)
+        self._offered = self._on_hulls
 
-    def first(self) -> SharedRelaxed | None:
-        """The solution with the clocks on hulls offered."""
-        return self._offer(self._offered)
+    def relaxed(self, deadline_s: float) -> SharedRelaxed | None:
+        """Weights over the clocks on hulls that meet a deadline, or None."""
+        self._deadline_s = deadline_s * (1 + _ROUNDING)
+        return self._offer(self._on_hulls)
 
-    def to_the_end(self) -> Choices | None:
-        """The plan [n] once all is decided; only clocks near the first solution's durations are chosen from."""
-        if (solution := self.first()) is None:
+    def plan(self, deadline_s: float) -> Choices | None:
+        """A plan [n] that meets a deadline, or None; only clocks near the relaxed durations are chosen from."""
+        if (solution := self.relaxed(deadline_s)) is None:
             return None
         solution = self._offer(self._bracketing(solution.weight_GC))
         while solution is not None and (self._offered.sum(axis=1) > 1).any():

@@ -1,8 +1,8 @@
 """A frontier under limits on clock changes: a plan for every iteration time of the free frontier that can be kept.
 
 Where every free plan obeys, there is nothing to do. Where the number of changes is not limited, plans are found by
-blocks (`blocks`), and stand beside the bounds of the free frontier, which knows of no limits. Else, and for short
-pipelines from there on, they are found move by move (`move_search`), with bounds under the limits.
+blocks (`blocks`), with bounds that know how many changes there is time for. Else, and for short pipelines from
+there on, they are found move by move (`move_search`).
 
 Legend: n operations as in `Schedule.ops`, P plans (columns).
 """
@@ -11,12 +11,14 @@ import numpy as np
 
 from energyopt.planner.arrays import Choices
 from energyopt.planner.limits.clocks import clock_table
-from energyopt.planner.limits.limited import Limited, settled
+from energyopt.planner.limits.limited import Limited, most_changes, settled, spread
 from energyopt.planner.limits.rules import SwitchLimits, check_possible
 from energyopt.planner.limits.search import Referee, Task
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
 from energyopt.planner.solve import SHORT, Effort, Solved, sharpen
+
+_BORROWED = 12  # solutions of the free problem whose prices bound plans of blocks
 
 
 def limit_plans(
@@ -55,15 +57,25 @@ def _found(
     if limits.max_switches is None:
         blocks = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
     if blocks.shape[1] and (referee.table.problem.n_ops > SHORT or effort is Effort.QUICK):
-        return _of_blocks(referee, limits.min_dwell_s, solved, blocks)
+        return _of_blocks(referee, limits, solved, blocks)
     return MoveSearch(referee, solved, limits, free, blocks).run(progress)
 
 
-def _of_blocks(referee: Referee, min_dwell_s: float, solved: Solved, plans: Choices) -> Limited:
-    """Plans [n, P] with the bounds of the free frontier."""
-    places, makespan_s = settled(referee, min_dwell_s, plans)
-    sharpen(referee.table.problem, solved.curve, makespan_s)
-    return Limited(choices=places, makespan_s=makespan_s, bound_j=solved.curve.bound_j)
+def _of_blocks(referee: Referee, limits: SwitchLimits, solved: Solved, plans: Choices) -> Limited:
+    """Plans [n, P] with the bounds of the free frontier, or what its prices prove where changes have one too."""
+    from energyopt.planner.limits.move_search import book_for
+
+    problem = referee.table.problem
+    places, makespan_s = settled(referee, limits.min_dwell_s, plans)
+    sharpen(problem, solved.curve, makespan_s)
+    book = book_for(referee.table, solved, limits)
+    for time_s in spread(makespan_s, _BORROWED).tolist():
+        book.borrow_free(time_s, most_changes(problem, limits, time_s))
+    return Limited(
+        choices=places,
+        makespan_s=makespan_s,
+        bound_j=lambda makespan_s: book.bound_j(makespan_s, most_changes(problem, limits, makespan_s)),
+    )
 
 
 def _joined(one: Limited, other: Limited) -> Limited:

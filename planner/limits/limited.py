@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
+from energyopt.planner.limits.rules import SwitchLimits
 from energyopt.planner.limits.search import Referee
 from energyopt.planner.limits.variants import chosen_places, times_s
+from energyopt.planner.problem import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,6 +25,19 @@ class Limited:
     choices: Ints
     makespan_s: Floats
     bound_j: Callable[[float], float]
+
+
+def most_changes(problem: Problem, limits: SwitchLimits, makespan_s: float) -> float:
+    """Changes that a plan of this makespan can have."""
+    return limits.most_within(makespan_s + problem.fixed_time_s, problem.schedule.stages)
+
+
+def spread(times_s: Floats, most: int) -> Floats:
+    """At most so many of some times, evenly among them once each: the least first, and the greatest."""
+    times_s = np.unique(times_s)
+    return times_s[
+        np.unique(np.linspace(0, len(times_s) - 1, min(most, len(times_s))).round().astype(np.int64))
+    ]
 
 
 def settled(referee: Referee, min_dwell_s: float, plans: Choices) -> tuple[Ints, Floats]:

@@ -14,7 +14,7 @@ from energyopt.planner.arrays import Choices, Floats
 from energyopt.planner.baselines import max_clock_times_s
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.limits.groups import common_clocks, stage_groups
-from energyopt.planner.limits.limited import Limited, settled
+from energyopt.planner.limits.limited import Limited, most_changes, settled, spread
 from energyopt.planner.limits.moves import RunMoves
 from energyopt.planner.limits.plans import even_by_stage, limited_plan
 from energyopt.planner.limits.prices import PriceBook
@@ -52,8 +52,8 @@ class MoveSearch:
         progress("prices of clock changes", 0.97)
         fastest = self._fastest()
         deadlines_s = self._deadlines_s(float(self._referee.makespan_s(fastest[:, None])[0]))
-        anchors_s = deadlines_s[np.unique(np.linspace(0, len(deadlines_s) - 1, _ANCHORS).round().astype(int))]
-        self._book.solve([(time_s, self._most(time_s)) for time_s in anchors_s.tolist()])
+        anchors_s = spread(deadlines_s, _ANCHORS).tolist()
+        self._book.solve([(time_s, self._most(time_s)) for time_s in anchors_s])
         for time_s in deadlines_s.tolist():
             self._book.borrow_free(time_s, self._most(time_s))
         progress("plans of few clock changes", 0.98)
@@ -69,9 +69,7 @@ class MoveSearch:
         )
 
     def _most(self, makespan_s: float) -> float:
-        """Changes that a plan of this makespan can have."""
-        total_s = makespan_s + self._problem.fixed_time_s
-        return self._limits.most_within(total_s, self._problem.schedule.stages)
+        return most_changes(self._problem, self._limits, makespan_s)
 
     def _fastest(self) -> Choices:
         """The fastest plan found that obeys, [n]."""
@@ -117,7 +115,7 @@ class MoveSearch:
 def book_for(table: ClockTable, solved: Solved, limits: SwitchLimits) -> PriceBook:
     """Prices for limited changes, or for one clock per stage where there may be none and stages can."""
     groups = stage_groups(table.problem.schedule)
-    single = limits.most_within(float(solved.makespan_s.max()) * _REACH, table.problem.schedule.stages) == 0
+    single = most_changes(table.problem, limits, _REACH * float(solved.makespan_s.max())) == 0
     single = single and bool(common_clocks(table, groups, required=False).any(axis=1).all())
     return PriceBook(table, solved.curve, groups if single else None)
 

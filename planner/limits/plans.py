@@ -13,7 +13,7 @@ import numpy as np
 
 from energyopt.planner.arrays import Choices, Floats, Ints
 from energyopt.planner.limits.clocks import ClockTable
-from energyopt.planner.limits.diving import dive, dive_groups, segment
+from energyopt.planner.limits.diving import Dive, dive, segment
 from energyopt.planner.limits.groups import common_clocks, stage_groups
 from energyopt.planner.limits.moves import GroupMoves, Neighbourhood, RunMoves
 from energyopt.planner.limits.prices import Entry
@@ -77,7 +77,7 @@ def grouped_plan(referee: Referee, task: Task, group_of: Ints, entries: list[Ent
     price_w = entries[0].prices.of_ops(table.problem.graph)
     common = common_clocks(table, group_of)
     begun = [even_plans(table, group_of, common, price_w), paced_plans(table, group_of, common)]
-    if (rounded := dive_groups(table, group_of, task.deadline_s)) is not None:
+    if (rounded := Dive(table, group_of).plan(task.deadline_s)) is not None:
         begun.append(rounded[:, None])
     moves: Neighbourhood = GroupMoves(table, group_of, price_w)
     best = _best_of(referee, task, np.concatenate(begun, axis=1), _KEPT)

@@ -76,15 +76,20 @@ def _rounded(workshop: Workshop, windows: Windows) -> Pool:
 
 
 def _seeded(workshop: Workshop, pool: Pool, seeds: tuple[Choices, Floats]) -> Pool:
-    """The pool with seeds, each repaired for the time that it takes itself and for the one it was meant for."""
+    """The pool with seeds, each repaired for the time that it takes itself and for the one it was meant for.
+
+    Where plans may overrun, each as it is too, for to repair it may make it late.
+    """
     plans, meant_s = seeds
     if not plans.shape[1]:
         return pool
-    sweeper = workshop.rounder.sweeper
-    own_s = sweeper.makespan_s(sweeper.time_s(plans)) * (1 + BEYOND)
+    as_they_are = workshop.rounder.rated(plans)
+    own_s = as_they_are.makespan_s
+    if workshop.rounder.overruns:
+        pool = _adopted(workshop.judge, pool, as_they_are)
     factors = np.full(plans.shape[1], _SEED_FACTOR)
     keep_deadline = np.zeros(plans.shape[1], dtype=np.bool_)
-    for deadline_s in (own_s, meant_s):
+    for deadline_s in (own_s * (1 + BEYOND), meant_s):
         rounded = workshop.rounder.repair(plans, deadline_s, factors, factors, keep_deadline)
         pool = _adopted(workshop.judge, pool, rounded)
     return pool
@@ -113,6 +118,9 @@ def _mixed(workshop: Workshop, pool: Pool, partners: tuple[Ints, Ints], width: i
     share = share_between(pool.makespan_s[faster], pool.makespan_s[slower], deadline_s)
     takes_slower = workshop.variation.cut(share, width)
     plans = np.where(takes_slower, pool.choices[:, slower], pool.choices[:, faster])
+    if workshop.rounder.overruns:
+        plans = workshop.rounder.sweeper.agreed(plans)
+        pool = _adopted(workshop.judge, pool, workshop.rounder.rated(plans))
     first, second = _mixing_factors(workshop, len(window))
     rounded = workshop.rounder.repair(plans, deadline_s, first, second, ~pool.windows.fixed[window])
     return _taken_in(workshop, pool, window, rounded)

@@ -97,6 +97,14 @@ class Rounder:
         latest_s = self.sweeper.latest_finish_s(self.sweeper.time_s(plans), _limit_s(deadline_s, may_shrink))
         return self._settle(latest_s, deadline_s, (first, second), may_shrink)
 
+    def rated(self, plans: Choices) -> "Rounded":
+        """Plans [n, W] as they are."""
+        return Rounded(
+            choices=plans,
+            effective_j=self.sweeper.effective_j(plans),
+            makespan_s=self.sweeper.makespan_s(self.sweeper.time_s(plans)),
+        )
+
     def _settle(
         self, latest_s: Floats, deadline_s: Floats, factors: tuple[Ints, Ints], may_shrink: Flags
     ) -> "Rounded":

@@ -144,6 +144,10 @@ class Sweeper:
         finish_s = self._levels.latest_finish_s(time_s, deadline_s)
         return finish_s if self.shared is None else finish_s + self.shared.beside_s(time_s)
 
+    def agreed(self, choices: Choices) -> Choices:
+        """Choices [n, W] in which each block's operations take what the first of them does."""
+        return choices if self.shared is None else choices[self.shared.first.place]
+
     def alike_s(self, time_s: Floats) -> Floats:
         """Durations [n, W] with each block's time shared out as one option, or two, would need it."""
         if self.shared is None:

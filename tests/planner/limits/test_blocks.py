@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from energyopt.planner.limits.block_seeds import MARGINS, PACES, paced_blocks
 from energyopt.planner.limits.blocks import BlockProblem, block_numbers
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.realisation.price_tables import FACTORS, price_tables
@@ -93,3 +94,33 @@ def test_a_block_takes_the_best_option_that_fits_into_its_time(table: ClockTable
         cost_j = energy_j + FACTORS[factor] * 120.0 * time_s
         expected = [np.where(time_s <= one + 1e-9, cost_j, np.inf).min() for one in room_s]
         assert cost_j[choices[leader]] == pytest.approx(expected, rel=1e-9)
+
+
+def test_paced_blocks_take_their_share_of_a_pace(table: ClockTable) -> None:
+    """Of the slowest options that do: the next one is too slow; at the ends, and where none does, the fastest."""
+    blocks = BlockProblem(table, block_numbers(table, 1.5))
+    problem = blocks.problem
+    ops, fastest_s = problem.schedule.ops, [problem.fronts[front].time_s[0] for front in problem.front_of]
+    stage_s = [
+        sum(s for op, s in zip(ops, fastest_s, strict=True) if op.stage == one)
+        for one in range(max(op.stage for op in ops) + 1)
+    ]
+    plans = paced_blocks(blocks)
+    paces, seen = len(PACES), set()
+    for index, plan in enumerate(plans.T.tolist()):
+        margin, pace = MARGINS[index // paces] * problem.schedule.stages, PACES[index % paces]
+        for block in _blocks(table, 1.5):
+            own_s = [
+                sum(problem.fronts[problem.front_of[op]].time_s[choice] for op in block)
+                for choice in range(len(problem.fronts[problem.front_of[block[0]]].time_s))
+            ]
+            allowed_s = pace * max(stage_s) * own_s[0] / stage_s[ops[block[0]].stage]
+            microbatches = [ops[op].microbatch for op in block]
+            at_an_end = (
+                min(microbatches) < margin or max(microbatches) >= problem.schedule.microbatches - margin
+            )
+            fitting = [choice for choice, time_s in enumerate(own_s) if time_s <= allowed_s * (1 + 1e-9)]
+            expected = 0 if at_an_end else max(fitting, default=0)
+            assert {plan[op] for op in block} == {expected}
+            seen.add(expected)
+    assert len(seen) > 1
