@@ -50,7 +50,7 @@ class _Counted:
 
 def find_repeats(schedule: Schedule, graph: Graph, ends: int) -> Repeats:
     """Classes with `ends` microbatches that stand for themselves at either end."""
-    period = _period(schedule)
+    period = period_of(schedule)
     counted = _counted(schedule, graph, period)
     block, phase = np.divmod(counted.microbatch, period)
     first, last = -(-ends // period), (schedule.microbatches - ends) // period
@@ -131,7 +131,7 @@ def _ahead(schedule: Schedule, period: int) -> dict[object, int]:
     return found
 
 
-def _period(schedule: Schedule) -> int:
+def period_of(schedule: Schedule) -> int:
     """The microbatches after which every stage's order repeats itself in the middle, 1 where none is found."""
     for period in (1, schedule.stages):
         if all(_repeats(order, period) for order in schedule.orders):

@@ -51,14 +51,18 @@ def _found(
     """Plans by one table of clocks; free: the free plans' clocks, [n, P]."""
     # loaded here: what is not limited needs none of this
     from energyopt.planner.limits.block_search import block_plans
-    from energyopt.planner.limits.move_search import MoveSearch
+    from energyopt.planner.limits.lift_search import lifted_plans
+    from energyopt.planner.limits.move_search import MoveSearch, Thoroughness
 
-    blocks = free[:, :0]
     if limits.max_switches is None:
-        blocks = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
-    if blocks.shape[1] and (referee.table.problem.n_ops > SHORT or effort is Effort.QUICK):
-        return _of_blocks(referee, limits, solved, blocks)
-    return MoveSearch(referee, solved, limits, free, blocks).run(progress)
+        known = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
+        if known.shape[1] and (referee.table.problem.n_ops > SHORT or effort is Effort.QUICK):
+            return _of_blocks(referee, limits, solved, known)
+    else:
+        known = lifted_plans(referee, limits, free.shape[1], effort, progress)
+    long = limits.max_switches is not None and known.shape[1] > 0
+    how = Thoroughness.MOVES if long else Thoroughness.BOUNDS
+    return MoveSearch(referee, solved, limits, free, known, how).run(progress)
 
 
 def _of_blocks(referee: Referee, limits: SwitchLimits, solved: Solved, plans: Choices) -> Limited:

@@ -7,6 +7,7 @@ Legend: n operations as in `Schedule.ops`, P plans (columns).
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum, auto
 
 import numpy as np
 
@@ -34,39 +35,58 @@ _SAME_TIME = 1e-9  # relative distance below which two deadlines are one
 _REACH = 1.1  # how far past the slowest free plan that of least energy is looked for
 
 
+class Thoroughness(Enum):
+    """What a search solves relaxed problems for: for plans and their bounds, for plans alone, or for neither."""
+
+    BOUNDS = auto()
+    DIVES = auto()
+    MOVES = auto()
+
+
 class MoveSearch:
     """Plans for the free plans' makespans and the fastest one possible."""
 
     def __init__(
-        self, referee: Referee, solved: Solved, limits: SwitchLimits, free: Choices, blocks: Choices
+        self,
+        referee: Referee,
+        solved: Solved,
+        limits: SwitchLimits,
+        free: Choices,
+        known: Choices,
+        thoroughness: Thoroughness = Thoroughness.BOUNDS,
     ) -> None:
-        """free, blocks: plans to begin with, as clocks [n, P]; those of blocks obey."""
+        """free, known: plans to begin with, as clocks [n, P]; known ones obey."""
         self._referee, self._table, self._problem = referee, referee.table, referee.table.problem
         self._limits = limits
         self._free, self._free_s = free, solved.makespan_s
-        self._blocks, self._blocks_s = blocks, referee.makespan_s(blocks)
+        self._known, self._known_s = known, referee.makespan_s(known)
+        self._thoroughness = thoroughness
         self._book = book_for(self._table, solved, limits)
 
     def run(self, progress: Progress) -> Limited:
         """Search; what is found obeys."""
+        places, makespan_s = settled(self._referee, self._limits.min_dwell_s, self.plans(progress))
+        return Limited(
+            choices=places,
+            makespan_s=makespan_s,
+            bound_j=lambda makespan_s: self._book.bound_j(makespan_s, self._most(makespan_s)),
+        )
+
+    def plans(self, progress: Progress) -> Choices:
+        """Plans of clocks that obey, [n, P]."""
         progress("prices of clock changes", 0.97)
         fastest = self._fastest()
         deadlines_s = self._deadlines_s(float(self._referee.makespan_s(fastest[:, None])[0]))
-        anchors_s = spread(deadlines_s, _ANCHORS).tolist()
-        self._book.solve([(time_s, self._most(time_s)) for time_s in anchors_s])
+        if self._thoroughness is Thoroughness.BOUNDS:
+            anchors_s = spread(deadlines_s, _ANCHORS).tolist()
+            self._book.solve([(time_s, self._most(time_s)) for time_s in anchors_s])
         for time_s in deadlines_s.tolist():
             self._book.borrow_free(time_s, self._most(time_s))
         progress("plans of few clock changes", 0.98)
         with ThreadPoolExecutor(_WORKERS) as pool:
             found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
         plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)
-        plans = np.concatenate((plans, self._blocks), axis=1)
-        places, makespan_s = settled(self._referee, self._limits.min_dwell_s, plans)
-        return Limited(
-            choices=places,
-            makespan_s=makespan_s,
-            bound_j=lambda makespan_s: self._book.bound_j(makespan_s, self._most(makespan_s)),
-        )
+        return np.concatenate((plans, self._known), axis=1)
 
     def _most(self, makespan_s: float) -> float:
         return most_changes(self._problem, self._limits, makespan_s)
@@ -76,7 +96,7 @@ class MoveSearch:
         task = _task(self._problem, np.inf, self._limits, _TIME_COUNTS)
         price_w = np.full(self._problem.n_ops, task.power_w / self._problem.schedule.stages)
         even = even_by_stage(self._table, price_w)
-        begun = np.concatenate((self._free, self._blocks, even, self._fewest()), axis=1)
+        begun = np.concatenate((self._free, self._known, even, self._fewest()), axis=1)
         cost_j = self._referee.cost_j(task, begun)
         moves = RunMoves(self._table, price_w, 0.0)
         return improve(self._referee, task, begun[:, int(cost_j.argmin())], moves, _ROUNDS)[0]
@@ -97,11 +117,13 @@ class MoveSearch:
         """The best plan found for a deadline, [n]; the fastest one always keeps it."""
         task = _task(self._problem, deadline_s, self._limits)
         nearest = np.argsort(np.abs(self._free_s - deadline_s), kind="stable")[:2]
-        in_time = np.flatnonzero(self._blocks_s <= deadline_s)
-        slowest = in_time[np.argsort(-self._blocks_s[in_time], kind="stable")[:2]]
-        known = np.concatenate((self._free[:, nearest], self._blocks[:, slowest], fastest[:, None]), axis=1)
+        ranked = np.argsort(self._known_s, kind="stable")
+        late = int(np.searchsorted(self._known_s[ranked], deadline_s, side="right"))
+        around = ranked[max(late - 2, 0) : late + 2]
+        known = np.concatenate((self._free[:, nearest], self._known[:, around], fastest[:, None]), axis=1)
         guides = self._book.guides(deadline_s, self._most(deadline_s), _GUIDES)
-        found = limited_plan(self._referee, task, guides, known)
+        thorough = self._thoroughness is not Thoroughness.MOVES
+        found = limited_plan(self._referee, task, guides, known, thorough=thorough)
         return fastest if found is None else found.plan
 
     def _least_energy(self, last: Choices, last_s: float) -> Choices:

@@ -38,7 +38,7 @@ _MOST_RUNS = 160  # changes of plans that are rounded by a dive; further ones co
 _KEPT = 2  # beginnings that are searched further
 _MIXED = 160  # pairs of periods that are tried
 _SHIFTS = np.array([-2, -1, 0, 1])  # microbatches around the best place for a cut
-_ROUNDS = 60
+_ROUNDS, _FEW_ROUNDS = 60, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,25 +49,29 @@ class Found:
     cost_j: float
 
 
-def limited_plan(referee: Referee, task: Task, entries: list[Entry], known: Choices) -> Found | None:
+def limited_plan(
+    referee: Referee, task: Task, entries: list[Entry], known: Choices, *, thorough: bool = True
+) -> Found | None:
     """The best plan found for a task; None where none was.
 
     entries: prices to go by, the best first. known [n, W]: plans that are tried besides, whether they obey or not.
+    thorough: if not, no relaxed problems are solved and few moves made: known plans are nearly good enough.
     """
     table = referee.table
     guide = entries[0].prices
     price_w = guide.of_ops(table.problem.graph)
     moves = RunMoves(table, price_w, guide.change_j)
-    begun = np.concatenate(
-        [known, even_by_stage(table, price_w), _dives(table, task, entries, known)], axis=1
-    )
+    begun = np.concatenate([known, even_by_stage(table, price_w)], axis=1)
+    if thorough:
+        begun = np.concatenate((begun, _dives(table, task, entries, known)), axis=1)
     begun = np.concatenate((begun, mended(referee, task.limits.min_dwell_s, begun)), axis=1)
     best = _best_of(referee, task, begun, _KEPT)
-    found = [improve(referee, task, plan, moves, _ROUNDS) for plan in best]
+    before, after = (_ROUNDS, _ROUNDS) if thorough else (0, _FEW_ROUNDS)
+    found = [improve(referee, task, plan, moves, before) for plan in best]
     for plan, _ in list(found):
         mixed = _with_even_middle(referee, task, plan, guide.change_j, known)
         mixed = np.concatenate((mixed, joined_plans(table, plan, known)), axis=1)
-        found += [improve(referee, task, one, moves, _ROUNDS) for one in _best_of(referee, task, mixed, 1)]
+        found += [improve(referee, task, one, moves, after) for one in _best_of(referee, task, mixed, 1)]
     return _cheapest(found)
 
 
