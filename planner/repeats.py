@@ -12,6 +12,7 @@ distances of dependencies at 0 or 1.
 Legend: n operations as in `Schedule.ops`, m dependencies, C classes of operations, E classes of dependencies.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,9 +124,7 @@ def _ahead(schedule: Schedule, period: int) -> dict[object, int]:
     found: dict[object, int] = {}
     for order in schedule.orders:
         done: dict[object, int] = {}
-        for op in order:
-            if op.microbatch == middle and op.chunk == 0 and op.kind in _BACKWARDS:
-                break
+        for op in order[: backward_of(order, middle)]:
             done[op.key] = done.get(op.key, 0) + 1
         found |= {key: count - middle for key, count in done.items()}
     return found
@@ -134,17 +133,33 @@ def _ahead(schedule: Schedule, period: int) -> dict[object, int]:
 def period_of(schedule: Schedule) -> int:
     """The microbatches after which every stage's order repeats itself in the middle, 1 where none is found."""
     for period in (1, schedule.stages):
-        if all(_repeats(order, period) for order in schedule.orders):
+        if all(goes_on(_middle(order), period, period * series_of(order)) for order in schedule.orders):
             return period
     return 1
 
 
-def _repeats(order: tuple[Op, ...], period: int) -> bool:
-    length = period * len({op.key for op in order})
-    begin, end = len(order) // 3, 2 * len(order) // 3
-    if end - begin <= length:
-        return False
-    return all(
+def backward_of(order: Sequence[Op], microbatch: int) -> int:
+    """Where a stage runs the backward of a microbatch on its first chunk; its end if it does not."""
+    wanted = (
+        place
+        for place, op in enumerate(order)
+        if op.microbatch == microbatch and op.chunk == 0 and op.kind in _BACKWARDS
+    )
+    return next(wanted, len(order))
+
+
+def _middle(order: tuple[Op, ...]) -> tuple[Op, ...]:
+    return order[len(order) // 3 : 2 * len(order) // 3]
+
+
+def series_of(order: Sequence[Op]) -> int:
+    """What a stage does once for every microbatch."""
+    return len({op.key for op in order})
+
+
+def goes_on(order: Sequence[Op], period: int, length: int) -> bool:
+    """Whether operations do the same again `length` operations and `period` microbatches further on."""
+    return len(order) > length and all(
         (one.key, one.microbatch + period) == (other.key, other.microbatch)
-        for one, other in zip(order[begin : end - length], order[begin + length : end], strict=True)
+        for one, other in zip(order[:-length], order[length:], strict=True)
     )

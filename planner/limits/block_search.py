@@ -67,8 +67,9 @@ def block_plans(
 def _dived(referee: Referee, block_of: Ints, plans: Choices) -> Choices:
     """Plans by the relaxed problem of blocks for the makespans of others [n, P], as many as are found soon."""
     most = int(_DIVE_WORK / (len(block_of) * (int(block_of.max()) + 1)))
-    dive = Dive(referee.table, block_of)
-    tried_s = spread(referee.makespan_s(plans), most)
+    if most == 0:
+        return plans[:, :0]
+    dive, tried_s = Dive(referee.table, block_of), spread(referee.makespan_s(plans), most)
     found = [plan for time_s in tried_s.tolist() if (plan := dive.plan(time_s)) is not None]
     return np.stack(found, axis=1) if found else plans[:, :0]
 

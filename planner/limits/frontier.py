@@ -2,7 +2,8 @@
 
 Where every free plan obeys, there is nothing to do. Where the number of changes is not limited, plans are found by
 blocks (`blocks`), with bounds that know how many changes there is time for. Else, and for short pipelines from
-there on, they are found move by move (`move_search`).
+there on, they are found move by move (`move_search`); in long ones that begins with plans of a pipeline of fewer
+microbatches (`lift_search`).
 
 Legend: n operations as in `Schedule.ops`, P plans (columns).
 """

@@ -15,11 +15,10 @@ import numpy as np
 from energyopt.planner.arrays import Choices, Ints
 from energyopt.planner.graph import build_graph
 from energyopt.planner.problem import Problem
-from energyopt.planner.repeats import period_of
+from energyopt.planner.repeats import backward_of, goes_on, period_of, series_of
 from energyopt.schemas.errors import ScheduleError
-from energyopt.schemas.ops import Op, OpKind, Schedule
+from energyopt.schemas.ops import Op, Schedule
 
-_BACKWARDS = (OpKind.BACKWARD, OpKind.BACKWARD_INPUT, OpKind.FORWARD_BACKWARD)
 _PLACES = np.linspace(0.3, 0.7, 9)  # shares of the short pipeline's microbatches after which to cut
 
 
@@ -66,37 +65,13 @@ def _without(schedule: Schedule, after: int, cut: int, period: int) -> Schedule 
     """The schedule without `cut` microbatches of each series, from where each stage runs backward `after`."""
     orders = []
     for order in schedule.orders:
-        begin = _begin(order, after)
-        end = begin + cut * _series(order)
-        if not _repeats(order[begin:end], period):
+        series = series_of(order)
+        begin = backward_of(order, after)
+        before, end = begin - period * series, begin + cut * series
+        if before < 0 or not goes_on(order[before:end], period, period * series):
             return None
         orders.append((*order[:begin], *(_earlier(op, cut) for op in order[end:])))
     return replace(schedule, microbatches=schedule.microbatches - cut, orders=tuple(orders))
-
-
-def _begin(order: tuple[Op, ...], after: int) -> int:
-    """Where a stage runs the backward of a microbatch on its first chunk; at its end if it does not."""
-    return next(
-        (
-            place
-            for place, op in enumerate(order)
-            if (op.microbatch, op.chunk) == (after, 0) and op.kind in _BACKWARDS
-        ),
-        len(order),
-    )
-
-
-def _series(order: tuple[Op, ...]) -> int:
-    """What a stage does once for every microbatch."""
-    return len({op.key for op in order})
-
-
-def _repeats(order: tuple[Op, ...], period: int) -> bool:
-    """Whether whole periods follow each other."""
-    ahead = period * _series(order)
-    return len(order) >= ahead and all(
-        _earlier(other, period) == one for one, other in zip(order, order[ahead:], strict=False)
-    )
 
 
 def _earlier(op: Op, microbatches: int) -> Op:
@@ -108,7 +83,8 @@ def _source(schedule: Schedule, short: Schedule, after: int, cut: int, period: i
     """Where each operation has its clock from if the short pipeline's period before `after` goes on, [n]."""
     found, first = [], 0
     for order, kept in zip(schedule.orders, short.orders, strict=True):
-        begin, ahead, length = _begin(kept, after), period * _series(kept), cut * _series(kept)
+        series = series_of(kept)
+        begin, ahead, length = backward_of(kept, after), period * series, cut * series
         place = np.arange(len(order))
         again = begin - ahead + (place - begin) % ahead
         place = np.where(place < begin, place, np.where(place < begin + length, again, place - length))

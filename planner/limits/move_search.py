@@ -1,7 +1,7 @@
 """Plans under limits on clock changes, found move by move.
 
-Prices are solved for at a few deadlines, which bound all others too, and each deadline gets a plan of its own; the
-free plans, and those of blocks, are among those that it is searched from.
+Prices are solved for at a few deadlines, which bound all others too, and each deadline gets a plan of its own. It
+is searched from the free plans, and from others that are known.
 
 Legend: n operations as in `Schedule.ops`, P plans (columns).
 """
