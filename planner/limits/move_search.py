@@ -30,6 +30,7 @@ _GUIDES = 3  # sets of prices that a plan is searched by
 _ANCHORS = 6  # deadlines that prices are solved for
 _WORKERS = 2
 _TIME_COUNTS = 1e3  # how many times static power a second costs where the fastest plan is looked for
+_AROUND = 2  # known plans on either side of a deadline
 _ROUNDS = 60
 _SAME_TIME = 1e-9  # relative distance below which two deadlines are one
 _REACH = 1.1  # how far past the slowest free plan that of least energy is looked for
@@ -59,7 +60,10 @@ class MoveSearch:
         self._referee, self._table, self._problem = referee, referee.table, referee.table.problem
         self._limits = limits
         self._free, self._free_s = free, solved.makespan_s
-        self._known, self._known_s = known, referee.makespan_s(known)
+        self._given = known
+        if thoroughness is Thoroughness.MOVES:  # else each plan is searched from all of these
+            known = np.concatenate((known, self._even()), axis=1)
+        self._known, self._known_s = self._best(known)
         self._thoroughness = thoroughness
         self._book = book_for(self._table, solved, limits)
 
@@ -86,18 +90,34 @@ class MoveSearch:
         with ThreadPoolExecutor(_WORKERS) as pool:
             found = list(pool.map(lambda time_s: self._plan(time_s, fastest), deadlines_s.tolist()))
         plans = np.stack([*found, self._least_energy(found[-1], float(deadlines_s[-1]))], axis=1)
-        return np.concatenate((plans, self._known), axis=1)
+        return np.concatenate((plans, self._given), axis=1)
 
     def _most(self, makespan_s: float) -> float:
         return most_changes(self._problem, self._limits, makespan_s)
 
+    def _even(self) -> Choices:
+        """Plans of few changes by stage, whether they obey or not, [n, W]."""
+        price_w = np.full(self._problem.n_ops, _TIME_COUNTS * self._problem.wait_power_w)
+        return even_by_stage(self._table, price_w)
+
+    def _best(self, plans: Choices) -> tuple[Choices, Floats]:
+        """Of plans [n, W] those that obey and that no other beats in time and energy, fastest first; makespans."""
+        cost_j = self._referee.cost_j(_task(self._problem, np.inf, self._limits), plans)
+        makespan_s = self._referee.makespan_s(plans)
+        ranked = np.lexsort((cost_j, makespan_s))
+        ranked = ranked[np.isfinite(cost_j[ranked])]
+        least_j = np.minimum.accumulate(cost_j[ranked])
+        better = ranked[np.diff(least_j, prepend=np.inf) < 0]
+        return plans[:, better], makespan_s[better]
+
     def _fastest(self) -> Choices:
         """The fastest plan found that obeys, [n]."""
         task = _task(self._problem, np.inf, self._limits, _TIME_COUNTS)
-        price_w = np.full(self._problem.n_ops, task.power_w / self._problem.schedule.stages)
-        even = even_by_stage(self._table, price_w)
-        begun = np.concatenate((self._free, self._known, even, self._fewest()), axis=1)
+        begun = np.concatenate((self._free, self._known, self._fewest()), axis=1)
+        if self._thoroughness is not Thoroughness.MOVES:
+            begun = np.concatenate((begun, self._even()), axis=1)
         cost_j = self._referee.cost_j(task, begun)
+        price_w = np.full(self._problem.n_ops, _TIME_COUNTS * self._problem.wait_power_w)
         moves = RunMoves(self._table, price_w, 0.0)
         return improve(self._referee, task, begun[:, int(cost_j.argmin())], moves, _ROUNDS)[0]
 
@@ -117,10 +137,9 @@ class MoveSearch:
         """The best plan found for a deadline, [n]; the fastest one always keeps it."""
         task = _task(self._problem, deadline_s, self._limits)
         nearest = np.argsort(np.abs(self._free_s - deadline_s), kind="stable")[:2]
-        ranked = np.argsort(self._known_s, kind="stable")
-        late = int(np.searchsorted(self._known_s[ranked], deadline_s, side="right"))
-        around = ranked[max(late - 2, 0) : late + 2]
-        known = np.concatenate((self._free[:, nearest], self._known[:, around], fastest[:, None]), axis=1)
+        late = int(np.searchsorted(self._known_s, deadline_s, side="right"))
+        around = self._known[:, max(late - _AROUND, 0) : late + _AROUND]
+        known = np.concatenate((self._free[:, nearest], around, fastest[:, None]), axis=1)
         guides = self._book.guides(deadline_s, self._most(deadline_s), _GUIDES)
         thorough = self._thoroughness is not Thoroughness.MOVES
         found = limited_plan(self._referee, task, guides, known, thorough=thorough)

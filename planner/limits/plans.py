@@ -18,7 +18,7 @@ from energyopt.planner.limits.groups import common_clocks, stage_groups
 from energyopt.planner.limits.moves import GroupMoves, Neighbourhood, RunMoves
 from energyopt.planner.limits.prices import Entry
 from energyopt.planner.limits.search import Referee, Task, improve
-from energyopt.planner.limits.starts import even_plans, joined_plans, mended, paced_plans
+from energyopt.planner.limits.starts import even_plans, hurried_plans, joined_plans, mended, paced_plans
 from energyopt.planner.limits.steady import mixed_plans, steady_plans
 from energyopt.planner.limits.viterbi import cheapest_sequences
 
@@ -61,9 +61,10 @@ def limited_plan(
     guide = entries[0].prices
     price_w = guide.of_ops(table.problem.graph)
     moves = RunMoves(table, price_w, guide.change_j)
-    begun = np.concatenate([known, even_by_stage(table, price_w)], axis=1)
+    begun = known
     if thorough:
-        begun = np.concatenate((begun, _dives(table, task, entries, known)), axis=1)
+        dives = _dives(table, task, entries, known)
+        begun = np.concatenate((known, even_by_stage(table, price_w), dives), axis=1)
     begun = np.concatenate((begun, mended(referee, task.limits.min_dwell_s, begun)), axis=1)
     best = _best_of(referee, task, begun, _KEPT)
     before, after = (_ROUNDS, _ROUNDS) if thorough else (0, _FEW_ROUNDS)
@@ -89,13 +90,13 @@ def grouped_plan(referee: Referee, task: Task, group_of: Ints, entries: list[Ent
 
 
 def even_by_stage(table: ClockTable, price_w: Floats) -> Choices:
-    """One clock per stage, at several prices; none where a stage has no common clock."""
+    """One clock per stage, at several prices and paces, or between its ends; none where one has no common clock."""
     groups = stage_groups(table.problem.schedule)
     common = common_clocks(table, groups, required=False)
     if not common.any(axis=1).all():
         return np.empty((table.problem.n_ops, 0), dtype=np.int16)
     even = even_plans(table, groups, common, price_w)
-    return np.concatenate((even, paced_plans(table, groups, common)), axis=1)
+    return np.concatenate((even, paced_plans(table, groups, common), hurried_plans(table, common)), axis=1)
 
 
 def _dives(table: ClockTable, task: Task, entries: list[Entry], known: Choices) -> Choices:

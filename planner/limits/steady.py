@@ -9,13 +9,14 @@ Legend: n operations as in `Schedule.ops`, C clocks, S stages, P periods, W plan
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 
 from energyopt.planner.arrays import Choices, Flags, Floats, Ints
 from energyopt.planner.hulls import lower_hull
 from energyopt.planner.limits.clocks import ClockTable
+from energyopt.planner.limits.starts import between_ends
 
 _LEAST_MICROBATCHES = 2
 _MOST_PERIODS = 32
@@ -87,17 +88,12 @@ def _microbatches(table: ClockTable) -> Ints:
 
 def _inside(table: ClockTable, plan: Choices) -> Flags:
     """Each stage's longest run if that is most of its work; else all but S microbatches at either end, [n]."""
-    stages, count = len(table.first) - 1, table.problem.schedule.microbatches
-    microbatch = _microbatches(table)
-    early, late = microbatch < stages, microbatch >= count - stages
-    inside = np.zeros(len(microbatch), dtype=np.bool_)
-    for begin, end in zip(table.first[:-1].tolist(), table.first[1:].tolist(), strict=True):
-        after = begin + int(np.flatnonzero(early[begin:end]).max(initial=-1)) + 1
-        before = begin + int(np.flatnonzero(late[begin:end]).min(initial=end - begin))
+    inside = between_ends(table, len(table.first) - 1)
+    for begin, end in pairwise(table.first.tolist()):
         first, last = _longest_run(plan[begin:end])
         if 2 * (last - first) > end - begin:
-            after, before = begin + first, begin + last
-        inside[after:before] = True
+            inside[begin:end] = False
+            inside[begin + first : begin + last] = True
     return inside
 
 
