@@ -18,6 +18,7 @@ NAMES = [
     "measured_savings",
     "switch_limits",
     "scale",
+    "scale_limits",
     "scale_others",
     "sweep",
     "search",
