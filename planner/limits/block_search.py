@@ -5,20 +5,21 @@ Legend: n operations as in `Schedule.ops`, P plans (columns).
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices, Ints
+from energyopt.planner.arrays import Choices, Ints, spread
 from energyopt.planner.baselines import max_clock_times_s
 from energyopt.planner.limits.block_seeds import paced_blocks
 from energyopt.planner.limits.blocks import BlockProblem, block_numbers
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.limits.diving import Dive
-from energyopt.planner.limits.limited import spread
 from energyopt.planner.limits.search import Referee
 from energyopt.planner.placement import grid_windows
 from energyopt.planner.progress import Progress, part
 from energyopt.planner.realisation.rounding import Rounder
 from energyopt.planner.solve import Effort, Solved, budget_for, repeats_of, search_plans
 
-_DIVE_WORK = 1.5e6  # operations x blocks of all dives, about 6 s; the fastest plan comes first
+_DIVE_WORK = {Effort.QUICK: 0.4e6, Effort.NORMAL: 1.5e6, Effort.THOROUGH: 6e6}
+"""Operations x blocks of all dives; about a second at quick effort. The fastest plan comes first."""
+
 _MORE_TIME = 1.01  # seeds are repaired for so much more than their makespan too, so that prices can choose
 _BEGIN, _END = 0.95, 0.97  # shares of planning that are done before and after
 
@@ -46,7 +47,7 @@ def block_plans(
         budget.subdivisions,
         reach_s=problem.paths.makespan_s(blocks.slowest_s()),
     )
-    paced = rounder.rated(paced_blocks(blocks)[rounder.sweeper.order])
+    paced = rounder.rated(paced_blocks(blocks, budget.periods)[rounder.sweeper.order])
     found = search_plans(
         problem,
         solved.curve,
@@ -60,13 +61,13 @@ def block_plans(
     choices = np.zeros((n_ops, found.shape[1] + 1), dtype=np.int64)
     choices[problem.graph.order, :-1] = found
     plans = blocks.clocks(choices)
-    plans = np.concatenate((plans, _dived(referee, blocks.block_of, plans), _highest(table)), axis=1)
+    plans = np.concatenate((plans, _dived(referee, blocks.block_of, plans, effort), _highest(table)), axis=1)
     return plans[:, referee.keeps(plans, min_dwell_s)]
 
 
-def _dived(referee: Referee, block_of: Ints, plans: Choices) -> Choices:
+def _dived(referee: Referee, block_of: Ints, plans: Choices, effort: Effort) -> Choices:
     """Plans by the relaxed problem of blocks for the makespans of others [n, P], as many as are found soon."""
-    most = int(_DIVE_WORK / (len(block_of) * (int(block_of.max()) + 1)))
+    most = int(_DIVE_WORK[effort] / (len(block_of) * (int(block_of.max()) + 1)))
     if most == 0:
         return plans[:, :0]
     dive, tried_s = Dive(referee.table, block_of), spread(referee.makespan_s(plans), most)

@@ -32,7 +32,8 @@ class ClockTable:
     `variants.chosen_places` takes cheaper ones where there is time. Bounds are over all of them (`variants`).
 
     clocks_mhz: [C] rising. first: [S + 1] where each stage's operations begin. place_FC: where the option stands
-    among those measured. variants: by front, None where no clock has more than one.
+    among those measured. variants: by front, those of
+    other ways of cutting the microbatch among them; None where there are no more than the table shows.
     """
 
     problem: Problem
@@ -57,6 +58,11 @@ class ClockTable:
     def effective_nC(self) -> Floats:  # noqa: N802
         """Effective energies of every operation at every clock."""
         return np.asarray(self.effective_FC[self.problem.front_of])
+
+    @cached_property
+    def microbatch(self) -> Ints:
+        """The microbatch of every operation, [n]."""
+        return np.array([op.microbatch for op in self.problem.schedule.ops], dtype=np.int64)
 
     @cached_property
     def stage_of(self) -> Ints:
@@ -129,13 +135,19 @@ def clock_table(problem: Problem, hurry: bool = False) -> ClockTable:
         effective_FC=effective_FC,
         place_FC=place_FC,
         first=np.concatenate(([0], np.cumsum(lengths))),
-        variants=tuple(_variants(options, column, problem.wait_power_w) for options in problem.measured),
+        variants=tuple(
+            _variants(options, column, problem.wait_power_w, len(problem.runs(front)))
+            for front, options in enumerate(problem.measured)
+        ),
     )
 
 
-def _variants(options: Sequence[Option], column: dict[int, int], wait_power_w: float) -> Variants | None:
+def _variants(
+    options: Sequence[Option], column: dict[int, int], wait_power_w: float, in_way: int
+) -> Variants | None:
+    """All options by clock; None where the plans' way has them all, one at each clock."""
     columns = [column[option.sm_clock_mhz] for option in options]
-    if len(set(columns)) == len(columns):
+    if len(set(columns)) == len(columns) == in_way:
         return None
     ranked = [options[place] for place in np.argsort(columns, kind="stable").tolist()]
     time_s = np.array([option.time_s for option in ranked])

@@ -76,7 +76,8 @@ class Dive:
         self._thrifty = _thrifty(self._time_GC, effective_GC)
         arrays = build_shared(table, group_of, self._thrifty, limited=False)
         self._solver = SharedClockSolver(arrays, interior=False)
-        self._on_hulls = self._thrifty & offered_clocks(table, group_of)
+        fastest = self._time_GC == self._time_GC.min(axis=1, keepdims=True)
+        self._on_hulls = self._thrifty & (offered_clocks(table, group_of) | fastest)
         self._offered = self._on_hulls
 
     def relaxed(self, deadline_s: float) -> SharedRelaxed | None:

@@ -10,14 +10,15 @@ Legend: n operations as in `Schedule.ops`, P plans (columns).
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices
+from energyopt.planner.arrays import Choices, spread
 from energyopt.planner.limits.clocks import clock_table
-from energyopt.planner.limits.limited import Limited, most_changes, settled, spread
+from energyopt.planner.limits.limited import Limited, most_changes, settled
 from energyopt.planner.limits.rules import SwitchLimits, check_possible
 from energyopt.planner.limits.search import Referee, Task
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
 from energyopt.planner.solve import SHORT, Effort, Solved, sharpen
+from energyopt.schemas.errors import RequestError
 
 _BORROWED = 12  # solutions of the free problem whose prices bound plans of blocks
 
@@ -30,7 +31,7 @@ def limit_plans(
     At quick effort, or in pipelines that are not short, plans of blocks are not improved by moves.
 
     Raises:
-        RequestError: no plan can obey.
+        RequestError: no plan can obey, or none was found that does.
     """
     table = clock_table(problem)
     referee = Referee(table)
@@ -39,11 +40,17 @@ def limit_plans(
     if np.isfinite(referee.cost_j(task, free)).all():
         return None
     check_possible(table, limits)
-    found = _found(referee, solved, limits, free, effort, progress)
     if not table.has_variants:
-        return found
-    hurried = Referee(clock_table(problem, hurry=True))
-    return _joined(found, _found(hurried, solved, limits, free, effort, progress))
+        return _found(referee, solved, limits, free, effort, progress)
+    found, refused = [], None
+    for one in (referee, Referee(clock_table(problem, hurry=True))):
+        try:
+            found.append(_found(one, solved, limits, free, effort, progress))
+        except RequestError as error:
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return _joined(found[0], found[-1])
 
 
 def _found(
@@ -55,20 +62,21 @@ def _found(
     from energyopt.planner.limits.lift_search import lifted_plans
     from energyopt.planner.limits.move_search import MoveSearch, Thoroughness
 
+    how = Thoroughness.BOUNDS
     if limits.max_switches is None:
         known = block_plans(referee, limits.min_dwell_s, solved, effort, progress)
         if known.shape[1] and (referee.table.problem.n_ops > SHORT or effort is Effort.QUICK):
             return _of_blocks(referee, limits, solved, known)
     else:
         known = lifted_plans(referee, limits, free.shape[1], effort, progress)
-    long = limits.max_switches is not None and known.shape[1] > 0
-    how = Thoroughness.MOVES if long else Thoroughness.BOUNDS
+        if known.shape[1]:
+            how = Thoroughness.MOVES
     return MoveSearch(referee, solved, limits, free, known, how).run(progress)
 
 
 def _of_blocks(referee: Referee, limits: SwitchLimits, solved: Solved, plans: Choices) -> Limited:
-    """Plans [n, P] with the bounds of the free frontier, or what its prices prove where changes have one too."""
-    from energyopt.planner.limits.move_search import book_for
+    """Plans [n, P] with bounds by the free problem's prices, with one on changes where few are possible."""
+    from energyopt.planner.limits.move_search import book_for, bound_under
 
     problem = referee.table.problem
     places, makespan_s = settled(referee, limits.min_dwell_s, plans)
@@ -76,11 +84,7 @@ def _of_blocks(referee: Referee, limits: SwitchLimits, solved: Solved, plans: Ch
     book = book_for(referee.table, solved, limits)
     for time_s in spread(makespan_s, _BORROWED).tolist():
         book.borrow_free(time_s, most_changes(problem, limits, time_s))
-    return Limited(
-        choices=places,
-        makespan_s=makespan_s,
-        bound_j=lambda makespan_s: book.bound_j(makespan_s, most_changes(problem, limits, makespan_s)),
-    )
+    return Limited(choices=places, makespan_s=makespan_s, bound_j=bound_under(book, problem, limits))
 
 
 def _joined(one: Limited, other: Limited) -> Limited:

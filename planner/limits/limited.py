@@ -32,14 +32,6 @@ def most_changes(problem: Problem, limits: SwitchLimits, makespan_s: float) -> f
     return limits.most_within(makespan_s + problem.fixed_time_s, problem.schedule.stages)
 
 
-def spread(times_s: Floats, most: int) -> Floats:
-    """At most so many of some times, evenly among them once each: the least first, and the greatest."""
-    times_s = np.unique(times_s)
-    return times_s[
-        np.unique(np.linspace(0, len(times_s) - 1, min(most, len(times_s))).round().astype(np.int64))
-    ]
-
-
 def settled(referee: Referee, min_dwell_s: float, plans: Choices) -> tuple[Ints, Floats]:
     """The places [n, P] of the options of plans, and the plans' makespans.
 

@@ -1,21 +1,22 @@
 """Plans under limits on clock changes, found move by move.
 
-Prices are solved for at a few deadlines, which bound all others too, and each deadline gets a plan of its own. It
-is searched from the free plans, and from others that are known.
+Prices bound plans of every deadline, be they the free problem's or solved for. Each deadline gets a plan of its
+own, searched from the free plans and from others that are known.
 
 Legend: n operations as in `Schedule.ops`, P plans (columns).
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices, Floats
+from energyopt.planner.arrays import Choices, Floats, spread
 from energyopt.planner.baselines import max_clock_times_s
 from energyopt.planner.limits.clocks import ClockTable
 from energyopt.planner.limits.groups import common_clocks, stage_groups
-from energyopt.planner.limits.limited import Limited, most_changes, settled, spread
+from energyopt.planner.limits.limited import Limited, most_changes, settled
 from energyopt.planner.limits.moves import RunMoves
 from energyopt.planner.limits.plans import even_by_stage, limited_plan
 from energyopt.planner.limits.prices import PriceBook
@@ -25,6 +26,7 @@ from energyopt.planner.limits.viterbi import cheapest_sequences
 from energyopt.planner.problem import Problem
 from energyopt.planner.progress import Progress
 from energyopt.planner.solve import Solved
+from energyopt.schemas.errors import RequestError
 
 _GUIDES = 3  # sets of prices that a plan is searched by
 _ANCHORS = 6  # deadlines that prices are solved for
@@ -62,7 +64,7 @@ class MoveSearch:
         self._free, self._free_s = free, solved.makespan_s
         self._given = known
         if thoroughness is Thoroughness.MOVES:  # else each plan is searched from all of these
-            known = np.concatenate((known, self._even()), axis=1)
+            known = np.concatenate((known, self._even(1.0)), axis=1)
         self._known, self._known_s = self._best(known)
         self._thoroughness = thoroughness
         self._book = book_for(self._table, solved, limits)
@@ -73,15 +75,19 @@ class MoveSearch:
         return Limited(
             choices=places,
             makespan_s=makespan_s,
-            bound_j=lambda makespan_s: self._book.bound_j(makespan_s, self._most(makespan_s)),
+            bound_j=bound_under(self._book, self._problem, self._limits),
         )
 
     def plans(self, progress: Progress) -> Choices:
-        """Plans of clocks that obey, [n, P]."""
+        """Plans of clocks that obey, [n, P].
+
+        Raises:
+            RequestError: none was found.
+        """
         progress("prices of clock changes", 0.97)
         fastest = self._fastest()
         deadlines_s = self._deadlines_s(float(self._referee.makespan_s(fastest[:, None])[0]))
-        if self._thoroughness is Thoroughness.BOUNDS:
+        if self._thoroughness is Thoroughness.BOUNDS or self._book.is_grouped:
             anchors_s = spread(deadlines_s, _ANCHORS).tolist()
             self._book.solve([(time_s, self._most(time_s)) for time_s in anchors_s])
         for time_s in deadlines_s.tolist():
@@ -95,10 +101,13 @@ class MoveSearch:
     def _most(self, makespan_s: float) -> float:
         return most_changes(self._problem, self._limits, makespan_s)
 
-    def _even(self) -> Choices:
-        """Plans of few changes by stage, whether they obey or not, [n, W]."""
-        price_w = np.full(self._problem.n_ops, _TIME_COUNTS * self._problem.wait_power_w)
-        return even_by_stage(self._table, price_w)
+    def _even(self, times: float) -> Choices:
+        """Plans of few changes by stage at about so many times the wait power, obeying or not, [n, W]."""
+        return even_by_stage(self._table, self._price_w(times))
+
+    def _price_w(self, times: float) -> Floats:
+        """So many times the wait power as the price of each operation's time, [n]."""
+        return np.full(self._problem.n_ops, times * self._problem.wait_power_w)
 
     def _best(self, plans: Choices) -> tuple[Choices, Floats]:
         """Of plans [n, W] those that obey and that no other beats in time and energy, fastest first; makespans."""
@@ -115,10 +124,14 @@ class MoveSearch:
         task = _task(self._problem, np.inf, self._limits, _TIME_COUNTS)
         begun = np.concatenate((self._free, self._known, self._fewest()), axis=1)
         if self._thoroughness is not Thoroughness.MOVES:
-            begun = np.concatenate((begun, self._even()), axis=1)
+            begun = np.concatenate((begun, self._even(_TIME_COUNTS)), axis=1)
         cost_j = self._referee.cost_j(task, begun)
-        price_w = np.full(self._problem.n_ops, _TIME_COUNTS * self._problem.wait_power_w)
-        moves = RunMoves(self._table, price_w, 0.0)
+        if np.isinf(cost_j.min()):
+            raise RequestError(
+                f"no plan found keeps each clock for {self._limits.min_dwell_s:g} s; lower --min-dwell-s, or "
+                "profile the same clocks for all operations of a stage"
+            )
+        moves = RunMoves(self._table, self._price_w(_TIME_COUNTS), 0.0)
         return improve(self._referee, task, begun[:, int(cost_j.argmin())], moves, _ROUNDS)[0]
 
     def _fewest(self) -> Choices:
@@ -153,8 +166,20 @@ class MoveSearch:
         return improve(self._referee, task, last, moves, _ROUNDS)[0]
 
 
+def bound_under(book: PriceBook, problem: Problem, limits: SwitchLimits) -> Callable[[float], float]:
+    """The bound on plans that obey, of any makespan; that on one clock per stage only where none may change."""
+
+    def bound_j(makespan_s: float) -> float:
+        most = most_changes(problem, limits, makespan_s)
+        if book.is_grouped and most > 0:
+            return book.free_bound_j(makespan_s)
+        return book.bound_j(makespan_s, most)
+
+    return bound_j
+
+
 def book_for(table: ClockTable, solved: Solved, limits: SwitchLimits) -> PriceBook:
-    """Prices for limited changes, or for one clock per stage where there may be none and stages can."""
+    """Prices for limited changes, or for one clock per stage where there may hardly be any and stages can."""
     groups = stage_groups(table.problem.schedule)
     single = most_changes(table.problem, limits, _REACH * float(solved.makespan_s.max())) == 0
     single = single and bool(common_clocks(table, groups, required=False).any(axis=1).all())

@@ -18,7 +18,7 @@ from energyopt.planner.limits.groups import common_clocks, stage_groups
 from energyopt.planner.limits.moves import GroupMoves, Neighbourhood, RunMoves
 from energyopt.planner.limits.prices import Entry
 from energyopt.planner.limits.search import Referee, Task, improve
-from energyopt.planner.limits.starts import even_plans, hurried_plans, joined_plans, mended, paced_plans
+from energyopt.planner.limits.starts import even_plans, fast_ended_plans, joined_plans, mended, paced_plans
 from energyopt.planner.limits.steady import mixed_plans, steady_plans
 from energyopt.planner.limits.viterbi import cheapest_sequences
 
@@ -96,7 +96,7 @@ def even_by_stage(table: ClockTable, price_w: Floats) -> Choices:
     if not common.any(axis=1).all():
         return np.empty((table.problem.n_ops, 0), dtype=np.int16)
     even = even_plans(table, groups, common, price_w)
-    return np.concatenate((even, paced_plans(table, groups, common), hurried_plans(table, common)), axis=1)
+    return np.concatenate((even, paced_plans(table, groups, common), fast_ended_plans(table, common)), axis=1)
 
 
 def _dives(table: ClockTable, task: Task, entries: list[Entry], known: Choices) -> Choices:

@@ -50,6 +50,15 @@ class PriceBook:
         self._group_of = group_of
         self.entries: list[Entry] = []
 
+    @property
+    def is_grouped(self) -> bool:
+        """Whether the bounds are of plans whose groups share clocks."""
+        return self._group_of is not None
+
+    def free_bound_j(self, makespan_s: float) -> float:
+        """The lower bound on all plans."""
+        return self._curve.bound_j(makespan_s)
+
     def borrow_free(self, deadline_s: float, switches: float) -> None:
         """Enter the prices of the free curve's nearest solution."""
         point = min(self._curve.points, key=lambda one: abs(one.deadline_s - deadline_s))

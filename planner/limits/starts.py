@@ -7,16 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from energyopt.planner.arrays import Choices, Flags, Floats, Ints
+from energyopt.planner.arrays import Choices, Flags, Floats, Ints, spread
 from energyopt.planner.limits.clocks import ClockTable
-from energyopt.planner.limits.limited import spread
 from energyopt.planner.limits.search import Referee
 from energyopt.planner.limits.viterbi import priced_j
 
 _TIME_FACTORS = (0.3, 0.6, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.4, 2.0, 4.0, 1e6)
 _PACES = 256
-_HURRIED_PACES = np.geomspace(0.9, 1.25, 32)  # times that of the slowest stage; below 1 that one falls behind
-_MARGINS = (0.5, 1.0, 2.0)  # microbatches at either end that hurry, in numbers of stages
+NEAR_PACES = np.geomspace(0.9, 1.25, 64)  # times that of the slowest stage; below 1 that one falls behind
+MARGINS = (0.5, 1.0, 2.0)  # microbatches at either end that run at full speed, in numbers of stages
 _CUTS = np.arange(1, 16) / 16  # shares of the microbatches at which two plans are joined
 _MOST_MENDED = 8
 _MOST_JOINS = 64  # runs of one plan that are joined with a neighbour
@@ -51,7 +50,7 @@ def paced_plans(table: ClockTable, group_of: Ints, common: Flags) -> Choices:
     return np.stack(found, axis=1).astype(np.int16)
 
 
-def hurried_plans(table: ClockTable, common: Flags) -> Choices:
+def fast_ended_plans(table: ClockTable, common: Flags) -> Choices:
     """One clock for the middle of each stage, paced, and the fastest one at both its ends, [n, W].
 
     So they end hardly later than the fastest plan. Stages that cannot keep the pace are fastest throughout.
@@ -59,20 +58,20 @@ def hurried_plans(table: ClockTable, common: Flags) -> Choices:
     time_s, effective_j = _of_groups(table, table.stage_of, common)
     fastest = time_s.argmin(axis=1)
     found = []
-    for pace_s in _HURRIED_PACES * time_s.min(axis=1).max():
+    for pace_s in NEAR_PACES * time_s.min(axis=1).max():
         paced = np.where(time_s <= pace_s, effective_j, np.inf)
         clocks = np.where(np.isfinite(paced.min(axis=1)), paced.argmin(axis=1), fastest)
         found.append(clocks[table.stage_of])
     even, ends = np.stack(found, axis=1), fastest[table.stage_of][:, None]
     stages = table.problem.schedule.stages
-    middles = [between_ends(table, round(margin * stages))[:, None] for margin in _MARGINS]
+    middles = [between_ends(table, round(margin * stages))[:, None] for margin in MARGINS]
     return np.concatenate([np.where(middle, even, ends) for middle in middles], axis=1).astype(np.int16)
 
 
 def between_ends(table: ClockTable, microbatches: int) -> Flags:
     """All but so many microbatches at either end of each stage's order, and what runs between those, [n]."""
     count = table.problem.schedule.microbatches
-    microbatch = np.array([op.microbatch for op in table.problem.schedule.ops])
+    microbatch = table.microbatch
     early, late = microbatch < microbatches, microbatch >= count - microbatches
     inside = np.zeros(len(microbatch), dtype=np.bool_)
     for begin, end in pairwise(table.first.tolist()):
@@ -92,7 +91,7 @@ def _of_groups(table: ClockTable, group_of: Ints, common: Flags) -> tuple[Floats
 
 def joined_plans(table: ClockTable, plan: Choices, others: Choices) -> Choices:
     """A plan [n] for the first microbatches and one of the others [n, W] for the rest, and the other way round."""
-    microbatch = np.array([op.microbatch for op in table.problem.schedule.ops])[:, None]
+    microbatch = table.microbatch[:, None]
     found = [plan[:, None]]
     for share in _CUTS:
         early = microbatch < share * table.problem.schedule.microbatches

@@ -51,7 +51,7 @@ def steady_plans(
     None where there are too few microbatches for a steady state.
     """
     inside = _inside(table, near)
-    microbatches = len(np.unique(_microbatches(table)[inside]))
+    microbatches = len(np.unique(table.microbatch[inside]))
     in_each = np.bincount(table.stage_of, inside, len(table.first) - 1)
     if microbatches < _LEAST_MICROBATCHES or not in_each.all():
         return None
@@ -63,7 +63,7 @@ def steady_plans(
 
 def mixed_plans(table: ClockTable, steady: Steady, pairs: Ints, share: Floats) -> Choices:
     """Plans that run a share [W] of the steady state like the second of a pair [2, W] of plans, [n, W]."""
-    microbatch = _microbatches(table)
+    microbatch = table.microbatch
     first, last = microbatch[steady.inside].min(), microbatch[steady.inside].max()
     cut = np.round(last + 1 - share * (last + 1 - first))
     later = (microbatch[:, None] >= cut) & steady.inside[:, None]
@@ -80,10 +80,6 @@ def _even(table: ClockTable, inside: Flags, near: Choices, own_s: float, change_
         for column, front in enumerate(way.fronts.tolist()):
             plans[inside & (table.problem.front_of == front)] = way.clocks[chosen, column]
     return plans
-
-
-def _microbatches(table: ClockTable) -> Ints:
-    return np.array([op.microbatch for op in table.problem.schedule.ops])
 
 
 def _inside(table: ClockTable, plan: Choices) -> Flags:

@@ -1,15 +1,16 @@
 """Blocks last as long as a clock has to be kept, share a clock whatever is chosen, and cover every operation."""
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from energyopt.planner.limits.block_seeds import MARGINS, PACES, paced_blocks
+from energyopt.planner.limits.block_seeds import paced_blocks
 from energyopt.planner.limits.blocks import BlockProblem, block_numbers
 from energyopt.planner.limits.clocks import ClockTable
+from energyopt.planner.limits.starts import MARGINS, NEAR_PACES
 from energyopt.planner.realisation.price_tables import FACTORS, price_tables
 from energyopt.planner.realisation.sweeps import Sweeper
 
@@ -105,22 +106,21 @@ def test_paced_blocks_take_their_share_of_a_pace(table: ClockTable) -> None:
         sum(s for op, s in zip(ops, fastest_s, strict=True) if op.stage == one)
         for one in range(max(op.stage for op in ops) + 1)
     ]
-    plans = paced_blocks(blocks)
-    paces, seen = len(PACES), set()
-    for index, plan in enumerate(plans.T.tolist()):
-        margin, pace = MARGINS[index // paces] * problem.schedule.stages, PACES[index % paces]
+    expected = set()
+    for margin, pace in product((0.0, *MARGINS), NEAR_PACES):
+        plan, reach = [0] * len(ops), margin * problem.schedule.stages
         for block in _blocks(table, 1.5):
+            options = len(problem.fronts[problem.front_of[block[0]]].time_s)
             own_s = [
-                sum(problem.fronts[problem.front_of[op]].time_s[choice] for op in block)
-                for choice in range(len(problem.fronts[problem.front_of[block[0]]].time_s))
+                sum(problem.fronts[problem.front_of[op]].time_s[n] for op in block) for n in range(options)
             ]
             allowed_s = pace * max(stage_s) * own_s[0] / stage_s[ops[block[0]].stage]
-            microbatches = [ops[op].microbatch for op in block]
-            at_an_end = (
-                min(microbatches) < margin or max(microbatches) >= problem.schedule.microbatches - margin
-            )
             fitting = [choice for choice, time_s in enumerate(own_s) if time_s <= allowed_s * (1 + 1e-9)]
-            expected = 0 if at_an_end else max(fitting, default=0)
-            assert {plan[op] for op in block} == {expected}
-            seen.add(expected)
-    assert len(seen) > 1
+            if all(reach <= ops[op].microbatch < problem.schedule.microbatches - reach for op in block):
+                for op in block:
+                    plan[op] = max(fitting, default=0)
+        expected.add(tuple(plan))
+    plans = paced_blocks(blocks, len(NEAR_PACES)).T.tolist()
+    assert sorted(map(tuple, plans)) == sorted(expected)
+    assert len(expected) > 2
+    assert {tuple(plan) for plan in paced_blocks(blocks, 3).T.tolist()} < expected

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from energyopt.planner.frontier import plan_frontier
+from energyopt.planner.limits.clocks import clock_table
+from energyopt.planner.limits.lift_search import lifted_plans
 from energyopt.planner.limits.lifting import Shorter, shorter
 from energyopt.planner.limits.rules import SwitchLimits
+from energyopt.planner.limits.search import Referee
+from energyopt.planner.progress import silent
 from energyopt.planner.schedules.registry import build_schedule
 from energyopt.planner.solve import Effort
 from energyopt.schemas.ops import Schedule
@@ -98,6 +102,22 @@ def test_what_cannot_be_cut(
 ) -> None:
     """No steady state, no more microbatches than that, less than a period more, or ramps that leave too few."""
     assert shorter(make_problem(random_job(0, most=2, **settings)), left) is None
+
+
+@pytest.mark.parametrize("limit", [80, 500])
+def test_plans_that_are_lifted_obey(
+    limit: int, real_job: Callable[..., Any], make_problem: Callable[..., Any]
+) -> None:
+    """They span the frontier, and need no short pipeline that keeps its clocks in the steady state."""
+    problem = make_problem(real_job("a100", microbatches=72))
+    referee = Referee(clock_table(problem))
+    plans = lifted_plans(referee, SwitchLimits(max_switches=limit), 2, Effort.QUICK, silent)
+    assert plans.shape[1] >= 5
+    assert (referee.table.switches(plans) <= limit).all()
+    makespan_s = referee.makespan_s(plans)
+    energy_j = referee.table.effective_j(plans) + problem.static_power_w * makespan_s
+    assert makespan_s.min() <= 1.02 * problem.paths.makespan_s(problem.fastest_s)
+    assert energy_j.min() <= 0.9 * energy_j[makespan_s.argmin()]
 
 
 def test_a_long_pipeline_of_few_changes(real_job: Callable[..., Any]) -> None:
