@@ -244,7 +244,7 @@ def _points(
         for plan in way.plans(places, lambda makespan_s: max(one.bound_j(makespan_s) for one in ways))
     ]
     found = named_points(undominated(maker.points(plans)), max_clock)
-    return fewest(found, most) if len(found) > most + 2 else found  # limits on clock changes add one or two
+    return fewest(found, most) if len(found) > most else found
 
 
 def _steepest(ways: list[WayPlans], makespan_s: float) -> float:
