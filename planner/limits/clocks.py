@@ -32,8 +32,8 @@ class ClockTable:
     `variants.chosen_places` takes cheaper ones where there is time. Bounds are over all of them (`variants`).
 
     clocks_mhz: [C] rising. first: [S + 1] where each stage's operations begin. place_FC: where the option stands
-    among those measured. variants: by front, those of
-    other ways of cutting the microbatch among them; None where there are no more than the table shows.
+    among those measured. variants: by front, those of other ways of cutting the microbatch among them; None where
+    there are no more than the table shows.
     """
 
     problem: Problem

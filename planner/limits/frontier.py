@@ -50,7 +50,7 @@ def limit_plans(
             refused = error
     if refused is not None and not found:
         raise refused
-    return _joined(found[0], found[-1])
+    return found[0] if len(found) == 1 else _joined(*found)
 
 
 def _found(
